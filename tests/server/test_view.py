@@ -17,7 +17,7 @@ from tests.server.server_process import PATIENCE, Process, wait_until
 from dokimos import Dataset, Example, Experiment
 from dokimos._cli.main import run_command
 from dokimos.evaluators import ExactMatch, FunctionEvaluator, TokenF1
-from dokimos.experiment._run_journal import StoredRun
+from dokimos.experiment._stored_run import StoredRun
 from dokimos.exporters import export
 from dokimos.server._view.folder_run import FolderRun
 from dokimos.server._view.read_marks import VERSION, ReadMark, ReadMarks

@@ -200,7 +200,7 @@ def wire_json(value: object) -> str:
 def wire_writer(kind: type) -> Callable[[Any], str]:
     """Compile what writes a value type: each field is looked at once, and no tree is built."""
     namespace: dict[str, Any] = {
-        "_quoted": _quoted, "_leaf": leaf_json, "_inf": math.inf, "_large": 1 << MAX_BITS,
+        "_quoted": _quoted, "_leaf": leaf_json, "_map": map_json, "_inf": math.inf, "_large": 1 << MAX_BITS,
         "__name__": __name__,
     }  # fmt: skip
     declared = {field.name: str(field.type) for field in dataclasses.fields(kind)}
@@ -234,6 +234,8 @@ _PLAIN_LEAVES: Final = {
 
 def _leaves_of(declared: str) -> list[tuple[str, str]]:
     """Return the plain types, those that a field is declared with first."""
+    if declared.startswith("Mapping"):
+        return [("kind is dict", "_map(content)")]
     names = sorted(_PLAIN_LEAVES, key=lambda name: not declared.startswith(name))
     return [_PLAIN_LEAVES[name] for name in names]
 

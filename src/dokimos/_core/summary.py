@@ -16,7 +16,7 @@ from dokimos._core.number_format import to_single_line, usd
 from dokimos._core.outcome import Outcome
 
 if TYPE_CHECKING:
-    from dokimos._core.results import ItemResult
+    from dokimos._core.results import EvalResult, ItemResult
 
 # Sums are kept as integers so that they do not depend on the order in which items finish.
 _COST_UNIT: Final = 10**15
@@ -155,8 +155,15 @@ class Tally:
         return sum(measured) if measured else None
 
     def add(self, item: ItemResult) -> None:
+        has_errors = self.add_outcome(item.outcome, item.eval_results, item.metrics)
+        # `warnings` goes through all results again: only where there was an error at all.
+        self.warned += has_errors and bool(item.warnings)
+
+    def add_outcome(
+        self, outcome: Outcome, results: Iterable[EvalResult], metrics: CallMetrics | None
+    ) -> bool:
+        """Count an item by what became of it. Return whether a result is an error, which may be a warning."""
         self.total += 1
-        outcome = item.outcome
         if outcome is Outcome.PASSED:
             self.passed += 1
         elif outcome is Outcome.INFORMATIONAL:
@@ -166,13 +173,16 @@ class Tally:
             self.errored += outcome is Outcome.ERRORED
         erring = False
         evaluators = self._evaluators
-        for result in item.eval_results:
+        for result in results:
             (evaluators.get(result.name) or self._evaluator(result.name)).add(result)
             erring = erring or result.error is not None
-        # `warnings` goes through all results again: only where there was an error at all.
-        self.warned += erring and bool(item.warnings)
-        if item.metrics is not None:
-            self._add_metrics(item.metrics)
+        if metrics is not None:
+            self._add_metrics(metrics)
+        return erring
+
+    def add_latency(self, latency_ms: float) -> None:
+        """Count how long a task took of which nothing else was measured."""
+        self._latencies[_latency_bin(latency_ms)] += 1
 
     def add_summary(self, other: RunSummary) -> None:
         for name in _COUNTS:
@@ -217,7 +227,7 @@ class Tally:
 
     def _add_metrics(self, metrics: CallMetrics) -> None:
         if metrics.latency_ms is not None:
-            self._latencies[_latency_bin(metrics.latency_ms)] += 1
+            self.add_latency(metrics.latency_ms)
         if metrics.tokens_in is None and metrics.tokens_out is None and metrics.cost_usd is None:
             return
         if metrics.tokens is not None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from functools import cache
 from typing import Any, Final, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from dokimos._core.convert import adapter
-from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.fast_constructor import Member, compile_reader, fast_factory
 from dokimos._core.jsonable import camel_case, is_wire_type
 
 T = TypeVar("T")
 _Convert = Callable[[Any], Any]
+_MOST_READERS: Final = 256
+"""Selections of keys, of one type, that get a function of their own: few come from what we wrote."""
 _PLAIN: Final = (str, bool, int, float, types.NoneType)
 
 
@@ -55,27 +57,48 @@ def _reader(target: Any) -> _Convert:
         return _refuse
     hints = get_type_hints(target)
     members = {
-        camel_case(field.name): (field.name, *_plan_field(hints[field.name])) for field in fields(target)
+        camel_case(field.name): Member(field.name, *_plan_field(hints[field.name]))
+        for field in fields(target)
     }
+    required = {field.name for field in fields(target) if _is_required(field)}
     # Under its Python name a field may be there twice, which pydantic would not see either.
-    other_spellings = frozenset(name for name, *_ in members.values()) - members.keys()
-    make: Callable[..., Any] = fast_factory(target) if "__slots__" in target.__dict__ else target
+    other_spellings = frozenset(member.name for member in members.values()) - members.keys()
+    is_slotted = "__slots__" in target.__dict__
+    make: Callable[..., Any] = fast_factory(target) if is_slotted else target
+    readers: dict[tuple[str, ...], _Convert] = {}
+
+    def find_reader(names: tuple[str, ...]) -> _Convert:
+        for name in names:
+            if name not in members and (
+                name in other_spellings or type(name) is not str or not name.isascii()
+            ):
+                _refuse(name)
+        found = [members.get(name) for name in names]  # None for one of a newer version
+        given = {member.name for member in found if member is not None}
+        if not is_slotted or not required <= given or len(readers) >= _MOST_READERS:
+            return lambda tree: make(**_read_values(zip(found, tree.values(), strict=True)))
+        readers[names] = reader = compile_reader(target, found)
+        return reader
 
     def read(tree: Any) -> Any:
         if type(tree) is not dict:
             _refuse(tree)
-        values = {}
-        for name, content in tree.items():
-            member = members.get(name)
-            if member is None:
-                if name in other_spellings or type(name) is not str or not name.isascii():
-                    _refuse(name)
-                continue  # of a newer version
-            attribute, kinds, convert = member
-            values[attribute] = content if type(content) in kinds else convert(content)
-        return make(**values)
+        names = tuple(tree)
+        return (readers.get(names) or find_reader(names))(tree)
 
     return read
+
+
+def _read_values(contents: Iterable[tuple[Member | None, Any]]) -> dict[str, Any]:
+    return {
+        member.name: content if type(content) in member.kinds else member.convert(content)
+        for member, content in contents
+        if member is not None
+    }
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _plan_field(hint: Any) -> tuple[frozenset[type], _Convert]:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -57,6 +57,13 @@ def content_hash(example_json: str) -> str:
     digest = _EMPTY_HASH.copy()  # in two thirds of the time that a new one takes
     digest.update(example_json.encode("utf-8", "backslashreplace"))
     return digest.hexdigest()
+
+
+def hash_number(example: Example) -> int:
+    """Return the content hash of an example as a number."""
+    digest = _EMPTY_HASH.copy()
+    digest.update(canonical_json(example).encode())  # which is ASCII
+    return int.from_bytes(digest.digest(), "big")
 
 
 def _with_hash(index: int, example: Example) -> SourcedExample:
@@ -137,6 +144,21 @@ class ExampleSource:
         # Python's iterators cannot be advanced by two threads at once.
         async with self._turn:
             return await call_in_thread(next, self, None)
+
+    def pass_over(self, is_done: Callable[[int, int], bool]) -> None:
+        """Pass over the examples that come next, as far as `is_done` says so of their index and hash.
+
+        None is passed over where their hashes have not been computed before.
+        """
+        hashes = self._known_hashes
+        if hashes is None or type(self._dataset) is not Dataset:
+            return
+        first, step = self._shard or (1, 1)
+        for index in range(self.seen, len(hashes)):
+            if index % step == first - 1 and not is_done(index, hashes[index]):
+                return
+            self._next()
+            self.seen = index + 1
 
     def __iter__(self) -> Iterator[SourcedExample]:
         return self

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import UNAVAILABLE, EvalResult
+from dokimos._core.summary import Tally
 from dokimos.experiment._example_source import SourcedExample
+from dokimos.experiment._finished_counter import FinishedItemCounter
 from dokimos.experiment._item_index import Position
 from dokimos.experiment._reuse import EarlierOutputs
-from dokimos.experiment._run_journal import StoredRun
+from dokimos.experiment._stored_run import StoredRun
 from dokimos.experiment._task_calls import ItemSink, TaskOutcome
 
 
@@ -68,6 +70,10 @@ class FinishedItems:
             if result.evaluator not in evaluators_to_retry
         }
         return TaskOutcome(item.outputs or {}, item.metrics), results
+
+    def counter(self, evaluators: Sequence[str], tally: Tally) -> FinishedItemCounter | None:
+        """Return what only counts finished items, None for a run that is not resumed."""
+        return None if self._stored is None else FinishedItemCounter(self._stored, evaluators, tally)
 
     def reuse_output(
         self, position: Position, sourced: SourcedExample, sink: ItemSink | None

@@ -45,11 +45,17 @@ class ItemIndex:
 
     def __iter__(self) -> Iterator[Position]:
         """Iterate over the items whose task has returned, in order."""
+        return self.positions_from(0)
+
+    def positions_from(self, start: int) -> Iterator[Position]:
+        """Iterate over those of them whose index is not below `start`, in order."""
         for run_index, number in sorted(self._pages):
             first = number * _PAGE
-            for place, offset in enumerate(self._pages[run_index, number].items):
-                if offset != _NONE:
-                    yield run_index, first + place
+            if first + _PAGE <= start:
+                continue
+            for index, offset in enumerate(self._pages[run_index, number].items, first):
+                if offset != _NONE and index >= start:
+                    yield run_index, index
 
     @property
     def repeats(self) -> list[int]:
@@ -58,14 +64,19 @@ class ItemIndex:
 
     def add_item(self, position: Position, offset: int, example_hash: str) -> None:
         """Take down the line about an item's task: results of earlier outputs do not count any more."""
+        is_usual = _HASH.fullmatch(example_hash) is not None
+        self.add_usual_item(position, offset, int(example_hash, 16) if is_usual else 0)
+        if not is_usual:  # of another tool
+            self._unusual_hashes[position] = example_hash
+
+    def add_usual_item(self, position: Position, offset: int, example_hash: int) -> None:
+        """Take down the line about an item's task, with a hash as content hashes are, read as a number."""
         page, place = self._page_of(position), position[1] % _PAGE
         page.items[place] = offset
         page.results[place] = _NONE
-        self._unusual_hashes.pop(position, None)
-        is_usual = _HASH.fullmatch(example_hash) is not None
-        page.hashes[place] = int(example_hash, 16) if is_usual else 0
-        if not is_usual:  # of another tool
-            self._unusual_hashes[position] = example_hash
+        page.hashes[place] = example_hash
+        if self._unusual_hashes:
+            self._unusual_hashes.pop(position, None)
 
     def add_results(self, position: Position, offset: int) -> None:
         """Take down a line with results for an item."""
@@ -96,6 +107,16 @@ class ItemIndex:
         offsets.reverse()
         return offsets
 
+    def offsets_of(self, position: Position) -> tuple[int, list[int]] | None:
+        """Return where the lines about an item begin: that of its task, and those with its results."""
+        page, place = self._pages.get((position[0], position[1] // _PAGE)), position[1] % _PAGE
+        if page is None or page.items[place] == _NONE:
+            return None
+        number = page.results[place]
+        if number != _NONE and self._earlier_results[number] == _NONE:  # one line, as most items have
+            return page.items[place], [self._result_offsets[number]]
+        return page.items[place], self.result_offsets(position)
+
     def last_offset(self, position: Position) -> int:
         """Return where the last line about an item begins."""
         page, place = self._pages[position[0], position[1] // _PAGE], position[1] % _PAGE
@@ -107,6 +128,18 @@ class ItemIndex:
         page = self._pages[position[0], position[1] // _PAGE]
         unusual = self._unusual_hashes.get(position)
         return unusual if unusual is not None else f"{page.hashes[position[1] % _PAGE]:016x}"
+
+    def hash_number(self, position: Position) -> int | None:
+        """Return the content hash of an item's example as a number, -1 where it is of another kind.
+
+        None for an item whose task has not returned.
+        """
+        page, place = self._pages.get((position[0], position[1] // _PAGE)), position[1] % _PAGE
+        if page is None or page.items[place] == _NONE:
+            return None
+        if self._unusual_hashes and position in self._unusual_hashes:
+            return -1
+        return page.hashes[place]
 
     def _page_of(self, position: Position) -> _Page:
         key = (position[0], position[1] // _PAGE)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dokimos._core.error_detail import ErrorDetail
 from dokimos._core.example import Example
+from dokimos._core.json_parsing import parse_json
 from dokimos._core.jsonable import compact_json
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.provenance import EvaluatorInfo, Provenance
@@ -26,9 +27,16 @@ _MAX_INTEGER: Final = 2**53
 """Larger whole numbers are not exact in JSON readers that have only doubles."""
 _HASH: Final = re.compile("[0-9a-f]{16}")
 _HEAD: Final = re.compile(
-    rb'\{"t":"(?:item","r":(\d{1,9}),"i":(\d{1,15}),"h":"([0-9a-f]{16})"|eval","r":(\d{1,9}),"i":(\d{1,15})),'
+    rb'\{"t":"(?:(item)|eval)","r":(\d{1,9}),"i":(\d{1,15}),(?(1)"h":"([0-9a-f]{16})",)'
 )
 """How lines about items begin, as the journal writes them."""
+_ITEM: Final = b'{"t":"item","r":'
+_ERROR: Final = re.compile(rb',"e":')
+_METRICS: Final = b',"m":{'
+_END_OF_ITEM: Final = re.compile(
+    rb',"m":(?:\{"latencyMs":(\d{1,12}\.\d{1,20})\}|(\{[^{}]*\})),"c":"[0-9a-f]{8}"\}\n'
+)
+"""How the line of an item ends. No text has such quotes in it, since they are escaped there."""
 
 
 @dataclass(slots=True)
@@ -54,21 +62,41 @@ def with_checksum(content: bytes) -> bytes:
     return content + b',"c":"%08x"}\n' % zlib.crc32(content)
 
 
-def read_head(line: bytes) -> tuple[tuple[int, int], str | None] | None:
+def read_head(line: bytes) -> tuple[tuple[int, int], int | None] | None:
     """Return which item a line is about, and the hash of its example unless it is a line of results.
 
     It is read from the first characters, a fifth of the work of parsing all of it, once the checksum has
     vouched for the rest. None for any other line: `read_record` says what it is.
     """
     head = _HEAD.match(line)
-    if head is None or line[-_TAIL : -_TAIL + len(_BEFORE)] != _BEFORE or line[-3:] != b'"}\n':
+    if head is None or line[-_TAIL:] != b',"c":"%08x"}\n' % zlib.crc32(line[:-_TAIL]):
         return None
-    if b"%08x" % zlib.crc32(line[:-_TAIL]) != line[-_TAIL + len(_BEFORE) : -3]:
+    run_index, index, example_hash = head.group(2, 3, 4)
+    return (int(run_index), int(index)), None if example_hash is None else int(example_hash, 16)
+
+
+def read_cost(line: bytes) -> float | CallMetrics | None:
+    """Return what the line of an item says of its task's cost, None if nothing; a latency alone as a number.
+
+    Raises:
+        ValueError: for a line that may say that the task errored, or that the journal has not written so.
+    """
+    if not line.startswith(_ITEM) or _ERROR.search(line) is not None:
+        raise ValueError("the line may have an error")
+    place = line.rfind(_METRICS)
+    if place < 0:
+        _expect(line[-_TAIL : -_TAIL + len(_BEFORE)] == _BEFORE and b'"m"' not in line)
         return None
-    run_index, index, example_hash, run_of_results, index_of_results = head.groups()
-    if example_hash is None:
-        return (int(run_of_results), int(index_of_results)), None
-    return (int(run_index), int(index)), example_hash.decode()
+    end = _END_OF_ITEM.match(line, place)
+    if end is None:
+        raise ValueError("the line does not end with its cost")
+    latency = end[1]
+    return float(latency) if latency is not None else from_json(CallMetrics, parse_json(end[2]))
+
+
+def cut_results(line: bytes) -> bytes:
+    """Return the JSON of the results in a line; of one by another tool, what is not JSON."""
+    return line[line.find(b',"v":') + 5 : -_TAIL] if line[-_TAIL : -_TAIL + len(_BEFORE)] == _BEFORE else b""
 
 
 def read_record(line: bytes) -> dict[str, Any] | None:

@@ -107,14 +107,17 @@ def _find_uneven_evaluators(shards: Sequence[ExperimentResult]) -> list[str]:
 
 def _count_judged_items(shard: ExperimentResult) -> tuple[int, Counter[str]]:
     """Return how many items have results at all, and how many have one of each evaluator."""
-    total = 0
+    # By all names of an item together, which most items share: a set for each takes twice as long.
+    selections = Counter(
+        tuple([result.name for result in item.eval_results])
+        for run in shard.runs
+        for item in run.item_results
+        if item.eval_results
+    )
     judged: Counter[str] = Counter()
-    for run in shard.runs:
-        for item in run.item_results:
-            if item.eval_results:
-                total += 1
-                judged.update({result.name for result in item.eval_results})
-    return total, judged
+    for names, count in selections.items():
+        judged.update(dict.fromkeys(names, count))
+    return selections.total(), judged
 
 
 def _merge_run(index: int, shards: Sequence[ExperimentResult], size: int) -> RunResult:

@@ -19,6 +19,7 @@ from dokimos._core.summary import Tally
 from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import BudgetExceededError, EvaluationError
 from dokimos.experiment._example_source import ExampleSource, SourcedExample
+from dokimos.experiment._finished_counter import FinishedItemCounter
 from dokimos.experiment._item_errors import ErrorLimit
 from dokimos.experiment._item_scoring import (
     build_choice_error,
@@ -68,6 +69,16 @@ class Repeat:
         self._is_cut_short = False
         self._last_yield = 0.0
         self._stop = asyncio.Event()
+        self._counter = self._make_counter()
+
+    def _make_counter(self) -> FinishedItemCounter | None:
+        """Return what counts finished items, None where they are wanted as a whole."""
+        state = self._state
+        is_wanted = state.options.keep_results or len(state.reporters) or self._record.redact is not None
+        if is_wanted or state.evaluators is None:
+            return None
+        names = [evaluator.name for evaluator in state.evaluators]
+        return self._record.finished.counter(names, self._tally)
 
     async def run(self) -> RunStatus:
         """Run all items, and add the result to the state even if the repeat is cut short."""
@@ -130,7 +141,14 @@ class Repeat:
     async def _worker(self) -> None:
         state = self._state
         source = self._source
-        while (sourced := await source.take() if source.waits else next(source, None)) is not None:
+        while True:
+            if self._counter is not None:
+                await self._count_finished_items(self._counter)
+                if self._is_stopped or self._is_cut_short:
+                    return
+            sourced = await source.take() if source.waits else next(source, None)
+            if sourced is None:
+                return
             state.progress.start_item(sourced.index)
             try:
                 item = await self._run_item(sourced)
@@ -147,6 +165,31 @@ class Repeat:
             if time.perf_counter() - self._last_yield > YIELD_SECONDS:
                 await asyncio.sleep(0)
                 self._last_yield = time.perf_counter()
+
+    async def _count_finished_items(self, counter: FinishedItemCounter) -> None:
+        """Count the finished items that come next, as far as they need no more than that."""
+        state, repeat_index, clock = self._state, self._repeat_index, time.perf_counter
+        deadline = 0.0
+
+        def count(index: int, example_hash: int) -> bool:
+            if self._is_stopped or clock() > deadline:
+                return False
+            results = counter.count((repeat_index, index), example_hash)
+            if results is None:
+                return False
+            state.outage.record_results(index, results)
+            state.progress.end_item(index, ran=False)
+            if self._error_limit.is_exceeded(self._tally) or state.outage.reason is not None:
+                self._stop_soon()
+            return True
+
+        while not self._is_stopped and not self._is_cut_short:
+            deadline = self._last_yield + YIELD_SECONDS
+            self._source.pass_over(count)
+            if clock() <= deadline:
+                return
+            await asyncio.sleep(0)
+            self._last_yield = clock()
 
     async def _run_item(self, sourced: SourcedExample) -> ItemResult:
         state, record = self._state, self._record

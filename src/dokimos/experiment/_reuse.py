@@ -16,9 +16,9 @@ from dokimos._runtime.file_access import files_read
 from dokimos.errors import DokimosError, JournalError
 from dokimos.experiment._code_record import CodeRecord, is_project_file
 from dokimos.experiment._item_index import Position
-from dokimos.experiment._run_journal import StoredRun
 from dokimos.experiment._run_loading import last_record
 from dokimos.experiment._run_manifest import read_manifest
+from dokimos.experiment._stored_run import StoredRun
 from dokimos.experiment._task_calls import TaskOutcome
 from dokimos.judges._run_call_store import CALLS_FILE, EarlierCallStore
 

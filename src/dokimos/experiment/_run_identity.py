@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from dokimos._core.example import Example
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.wire import from_json
 from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.datasets._dataset_source import DatasetSource
 from dokimos.errors import JournalError
 from dokimos.evaluators._base import Evaluator
-from dokimos.experiment._example_source import ExampleSource
+from dokimos.experiment._example_source import ExampleSource, hash_number
 from dokimos.experiment._run_provenance import scrub_source, source_hash
 from dokimos.experiment._task import task_name
 
 if TYPE_CHECKING:
     from dokimos.experiment._experiment import Experiment
-    from dokimos.experiment._run_journal import StoredRun
+    from dokimos.experiment._stored_run import StoredRun
 
 
 MOST_DIFFERENCES: Final = 5
@@ -129,15 +130,16 @@ def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> array
     recorded_hash = stored.first_hashes()
     hashes = array("Q")
     differences = []
-    source = ExampleSource(dataset, None, with_json=True)
-    for sourced in source:
-        hashes.append(int(sourced.hash, 16))
-        if (recorded_hash(sourced.index) or sourced.hash) != sourced.hash:
-            differences.append(f"item {sourced.index} ({sourced.example.id or 'no id'}) differs")
-    gone = {index for _, index in stored.positions if index >= source.seen}
+    for index, example in enumerate(_examples_of(dataset)):
+        now = hash_number(example)
+        hashes.append(now)
+        before = recorded_hash(index)
+        if before != now and before is not None:
+            differences.append(f"item {index} ({example.id or 'no id'}) differs")
+    gone = {index for _, index in stored.positions_from(len(hashes))}
     differences += [f"item {index} is gone" for index in sorted(gone)]
-    before = (stored.manifest.get("dataset") or {}).get("fingerprint")
-    if not differences and before is not None and dataset.fingerprint not in (None, before):
+    fingerprint = (stored.manifest.get("dataset") or {}).get("fingerprint")
+    if not differences and fingerprint is not None and dataset.fingerprint not in (None, fingerprint):
         # The journal holds only rows that were run; the fingerprint covers the rest.
         differences.append("examples that had not run yet differ")
     if differences:
@@ -149,6 +151,12 @@ def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> array
             "Start a new run, or repeat what changed with force=True (--force)."
         )
     return hashes if isinstance(dataset, Dataset) else None
+
+
+def _examples_of(dataset: Dataset | DatasetStream) -> Iterable[Example]:
+    if type(dataset) is Dataset:
+        return dataset.examples
+    return (sourced.example for sourced in ExampleSource(dataset, None, with_json=False))
 
 
 def _find_changed_evaluators(before: RunIdentity, now: RunIdentity) -> dict[str, str]:

@@ -21,10 +21,11 @@ from dokimos.experiment._item_errors import CHOICE
 from dokimos.experiment._item_index import Position
 from dokimos.experiment._journal_lines import CHECKSUM
 from dokimos.experiment._run_folders import list_run_folders
-from dokimos.experiment._run_journal import Journal, StoredRun, truncate_torn_line
+from dokimos.experiment._run_journal import Journal
 from dokimos.experiment._run_lock import RunLock
 from dokimos.experiment._run_manifest import MANIFEST_FILE, read_manifest
 from dokimos.experiment._run_part import Part
+from dokimos.experiment._stored_run import StoredRun, truncate_torn_line
 
 _make_item = fast_factory(ItemResult)
 UNFINISHED = "The run has not ended: it is still going on, or its process was killed."

@@ -21,11 +21,12 @@ from dokimos.experiment._reuse import resumes_same_code
 from dokimos.experiment._run_description import Launch, RunDescription
 from dokimos.experiment._run_folders import create_run_folder, find_run, new_run_id, runs_root
 from dokimos.experiment._run_identity import RunIdentity, check_examples, check_same_run
-from dokimos.experiment._run_journal import Journal, StoredRun, truncate_torn_line
+from dokimos.experiment._run_journal import Journal
 from dokimos.experiment._run_lock import RunLock
 from dokimos.experiment._run_manifest import MANIFEST_FILE, write_manifest
 from dokimos.experiment._run_origin import RunOrigin
 from dokimos.experiment._run_writer import RunWriter
+from dokimos.experiment._stored_run import StoredRun, truncate_torn_line
 
 if TYPE_CHECKING:
     from array import array

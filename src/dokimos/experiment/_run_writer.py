@@ -11,7 +11,8 @@ from dokimos.experiment._example_source import ExampleSource, SourcedExample
 from dokimos.experiment._item_index import Position
 from dokimos.experiment._item_writer import ItemWriter
 from dokimos.experiment._redaction import Redaction
-from dokimos.experiment._run_journal import Journal, StoredRun
+from dokimos.experiment._run_journal import Journal
+from dokimos.experiment._stored_run import StoredRun
 from dokimos.experiment._task_calls import ItemSink
 from dokimos.reporting._reporter_state import ReporterState
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from dokimos._core.error_detail import ErrorDetail
+from dokimos._core.fast_constructor import fast_factory
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
 from dokimos._core.wire import from_json, list_from_json
@@ -28,7 +29,7 @@ class StoredItem:
     def of(cls, record: Mapping[str, Any], results: Mapping[str, EvalResult]) -> StoredItem:
         """Return what the line of an item says, with its results."""
         metrics, detail = record.get("m"), record.get("d")
-        return cls(
+        return _new_item(
             record["h"],
             record.get("o"),
             None if metrics is None else from_json(CallMetrics, metrics),
@@ -37,6 +38,9 @@ class StoredItem:
             None if detail is None else from_json(ErrorDetail, detail),
             results,
         )
+
+
+_new_item: Final = fast_factory(StoredItem)
 
 
 def read_results(
@@ -57,7 +61,10 @@ def read_results(
             results = {
                 name: earlier for name, earlier in results.items() if earlier.evaluator not in rescored
             }
+        if not void:
+            results |= {result.name: result for result in scored}
+            continue
         for result in scored:
-            if not void or offset >= max(void.get(result.evaluator, 0), void.get("", 0)):
+            if offset >= max(void.get(result.evaluator, 0), void.get("", 0)):
                 results[result.name] = result
     return results

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +19,9 @@ from dokimos import (
     ToolCall,
     evaluate,
 )
+from dokimos._core import tree_reader
 from dokimos._core.convert import adapter
+from dokimos._core.fast_constructor import Member, compile_reader
 from dokimos._core.tree_reader import UnusualTree, read_plain_tree
 from dokimos._core.wire import from_json, to_tree
 from dokimos.errors import TypeConversionError
@@ -100,3 +104,38 @@ def test_errors_name_the_place_as_before() -> None:
 
     with pytest.raises(TypeConversionError, match=r"evalResults\.1\.score"):
         from_json(ItemResult, tree)
+
+
+def test_each_selection_of_keys_in_each_order_is_read() -> None:
+    tree = {"name": "A", "score": 0.5, "success": True, "label": "l", "later": {"x": 1}, "metadata": {"a": 1}}
+    draw = random.Random(7)
+    for _ in range(300):
+        keys = draw.sample(list(tree), draw.randrange(len(tree) + 1))
+        selected = {key: tree[key] for key in keys}
+        if "name" in keys:
+            assert read_plain_tree(EvalResult, selected) == adapter(EvalResult).validate_python(selected)
+        else:
+            with pytest.raises(UnusualTree, match="name"):
+                read_plain_tree(EvalResult, selected)
+
+
+def test_any_number_of_selections_of_keys_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may have keys of its own in each object; no more than some get a function of their own."""
+    compiled = []
+
+    def compile_one(kind: type, members: Sequence[Member | None]) -> Callable[[Any], Any]:
+        compiled.append(members)
+        return compile_reader(kind, members)
+
+    monkeypatch.setattr(tree_reader, "_MOST_READERS", 3)
+    monkeypatch.setattr(tree_reader, "compile_reader", compile_one)
+    tree_reader._reader.cache_clear()
+    try:
+        for number in range(20):
+            tree = {"name": "A", f"key{number}": 1, "score": 1}
+            assert read_plain_tree(EvalResult, tree) == EvalResult("A", 1.0)
+            with pytest.raises(UnusualTree):
+                read_plain_tree(EvalResult, {**tree, "score": "1"})
+    finally:
+        tree_reader._reader.cache_clear()
+    assert len(compiled) == 3

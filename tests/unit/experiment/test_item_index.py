@@ -11,13 +11,14 @@ import pytest
 
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
-from dokimos.experiment import _run_journal as journal_module
+from dokimos.experiment import _stored_run as stored_run
 from dokimos.experiment._item_index import ItemIndex, Position
 from dokimos.experiment._journal_lines import read_head, read_record
-from dokimos.experiment._run_journal import Journal, StoredRun
+from dokimos.experiment._run_journal import Journal
 from dokimos.experiment._run_loading import load_run
 from dokimos.experiment._run_lock import RunLock
 from dokimos.experiment._run_manifest import write_manifest
+from dokimos.experiment._stored_run import StoredRun
 
 MOST_BYTES_PER_ITEM = 100
 
@@ -85,9 +86,9 @@ def test_a_long_journal_is_indexed_in_few_bytes(write_run: Callable[[int], Path]
 def test_each_line_is_parsed_once(write_run: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_run(5)
     parsed: list[bytes] = []
-    real = journal_module.parse_json
-    monkeypatch.setattr(journal_module, "parse_json", lambda line: parsed.append(line) or real(line))
-    monkeypatch.setattr(journal_module, "read_record", lambda line: parsed.append(line) or read_record(line))
+    real = stored_run.parse_json
+    monkeypatch.setattr(stored_run, "parse_json", lambda line: parsed.append(line) or real(line))
+    monkeypatch.setattr(stored_run, "read_record", lambda line: parsed.append(line) or read_record(line))
     result = load_run(folder)
 
     assert [item.actual_outputs for item in result.item_results] == [{"output": i} for i in range(5)]
@@ -106,7 +107,9 @@ def test_the_head_of_a_line_says_what_the_line_says(write_run: Callable[[int], P
             head, record = read_head(bytes(damaged)), read_record(bytes(damaged))
             if head is not None:
                 assert record is not None
-                assert head == ((record["r"], record["i"]), record.get("h"))
+                position, example_hash = head
+                assert position == (record["r"], record["i"])
+                assert record.get("h") == (None if example_hash is None else f"{example_hash:016x}")
             else:
                 assert record is None or record["t"] == "done"
 
@@ -123,7 +126,7 @@ def test_the_hash_to_resume_with_is_that_of_the_first_repeat_that_counts(tmp_pat
     find = stored.first_hashes()
 
     assert list(stored.positions) == [(0, 1), (1, 0), (1, 1)]
-    assert [find(index) for index in range(4)] == ["0000000100000000", "0000000000000001", None, None]
+    assert [find(index) for index in range(4)] == [1 << 32, 1, None, None]
 
 
 @pytest.mark.parametrize("example_hash", ["", "not hexadecimal!", "ABCDEF0123456789", "12", "0" * 16])

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -53,6 +54,30 @@ def test_plain_items_are_written_as_any_other(items):
     assert render(result, "json") == render_in_general(result)
 
 
+@given(st.lists(items, min_size=1, max_size=3), st.permutations(range(6)), st.booleans())
+def test_items_with_the_same_results_are_written_as_any_other(drawn, order, are_sorted):
+    """What they have in common is written once more as it was, whatever the order of the items."""
+    twice = [*drawn, *(replace(item, index=item.index + 4) for item in drawn)]
+    shuffled = [twice[place] for place in order if place < len(twice)]
+    result = result_of(*(sorted(shuffled, key=lambda item: item.index) if are_sorted else shuffled))
+
+    assert render(result, "json") == render_in_general(result)
+
+
+def test_what_the_first_part_of_a_report_has_of_an_item_is_written_again_in_the_second(monkeypatch):
+    items = [ItemResult(n, Example.of(f"q{n}"), eval_results=(make_pass(),)) for n in range(5)]
+    result = result_of(*items)
+    writer = PlainItems(result, TextSharing())
+    for item in items_of(result):
+        writer.summarize(item, ("items", item.index))
+    monkeypatch.setattr(PlainItems, "_remember", lambda *_: None)
+
+    written = [writer.write(item) for item in items[1:]]  # the first one was not yet known to repeat
+
+    assert [json.loads(text)["evalResults"][0]["name"] for text in written] == ["Match"] * 4
+    assert not writer._ready
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [(1.0, 1), (1, 1.0), (0.0, -0.0), (-0.0, 0.0), (1.0, True), (0.0, False)],
@@ -87,9 +112,11 @@ def test_remembered_results_are_bounded(monkeypatch):
     result = result_of(*items)
     writer = PlainItems(result, TextSharing())
 
-    for item in items:
+    for item, runs in zip(items, items_of(result), strict=True):
+        writer.summarize(runs, ("items", item.index))
         writer.write(item)
         assert len(writer._remembered) <= 3
+        assert len(writer._joined) <= 3
 
     assert render(result, "json") == render_in_general(result)
 

@@ -14,9 +14,10 @@ from dokimos.client._bodies import Escapes, encode_item, evaluator_bodies, run_b
 from dokimos.client._push import describe_status
 from dokimos.client._run_start import describe_opening, format_utc
 from dokimos.experiment._item_index import Position
-from dokimos.experiment._run_journal import JOURNAL_FILE, StoredRun
+from dokimos.experiment._run_journal import JOURNAL_FILE
 from dokimos.experiment._run_loading import check_manifest, load_item, read_evaluators, read_provenance
 from dokimos.experiment._run_manifest import MANIFEST_FILE
+from dokimos.experiment._stored_run import StoredRun
 from dokimos.reporting._reported_run import ReportedStatus, RunStart
 from dokimos.server._view.read_marks import ReadMark
 from dokimos.server._view.run_sources import MOST_BYTES, MOST_ITEMS, Batch, Ending
