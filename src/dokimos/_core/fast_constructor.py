@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -21,8 +22,29 @@ def fast_factory(kind: Callable[P, T], *, is_checked: bool = True) -> Callable[P
     and the budget is 0.06. To turn spans into agent traces takes 11 % fewer instructions with it.
     """
     last = ["self.__post_init__()"] if is_checked and hasattr(kind, "__post_init__") else []
-    make: Callable[P, T] = _compile_constructor(kind, "make", [], "self = _new(_Open)", *last, "return self")
+    slots = tuple(member.name for member in fields(cast("Any", kind)))
+    content = {"_Open": open_class(kind, slots), "_Frozen": kind}
+    lines = ["self = _new(_Open)", "self.{name} = {value}", "self.__class__ = _Frozen", *last, "return self"]
+    make: Callable[P, T] = _compile_constructor(kind, "make", [], lines, content)
     return make
+
+
+def fast_init(kind: type[T]) -> type[T]:
+    """Give a frozen, slotted dataclass without `__post_init__` a constructor that takes two thirds of the time.
+
+    It is for values that users' code makes: the descriptors of the slots set the fields, also those of a
+    subclass, where `object.__setattr__` would look each of them up by its name. `benchmarks/scoring.py` with a
+    journal: a built-in score costs 0.2 us less.
+    """
+    target: Any = kind
+    own_init = target.__init__
+    setters = {f"_set_{member.name}": getattr(kind, member.name).__set__ for member in fields(target)}
+    init = _compile_constructor(kind, "__init__", ["self"], ["_set_{name}(self, {value})"], setters)
+    init.__qualname__, init.__module__, init.__doc__ = own_init.__qualname__, kind.__module__, own_init.__doc__
+    init.__annotations__ = own_init.__annotations__
+    init.__signature__ = inspect.signature(own_init)
+    target.__init__ = init
+    return kind
 
 
 def open_class(kind: Any, slots: tuple[str, ...]) -> type:
@@ -33,32 +55,32 @@ def open_class(kind: Any, slots: tuple[str, ...]) -> type:
     return type(kind.__name__, kind.__bases__, content)
 
 
-def _compile_constructor(kind: Any, function: str, positional: list[str], first: str, *last: str) -> Any:
-    """Compile a function with the parameters of a dataclass that fills the fields of `self`."""
-    members = fields(kind)
+def _compile_constructor(
+    kind: Any, function: str, positional: list[str], lines: list[str], content: dict[str, Any]
+) -> Any:
+    """Compile a function with the parameters of a dataclass; a line with `{name}` is one for each field."""
     namespace: dict[str, Any] = {
         "__name__": __name__,  # so that an error in it is not taken for one in the user's code
-        "_Open": open_class(kind, tuple(member.name for member in members)),
-        "_Frozen": kind,
-        "_become": object.__setattr__,
         "_new": object.__new__,
         "_MISSING": MISSING,
+        **content,
     }
     keyword_only: list[str] = []
-    body = [first]
-    for member in members:
-        name = parameter = value = member.name
+    values: dict[str, str] = {}
+    for member in fields(kind):
+        name = parameter = values[member.name] = member.name
         if member.default is not MISSING:
             namespace[f"_default_{name}"] = member.default
             parameter += f"=_default_{name}"
         elif member.default_factory is not MISSING:
             namespace[f"_make_{name}"] = member.default_factory
             parameter += "=_MISSING"
-            value = f"_make_{name}() if {name} is _MISSING else {name}"
+            values[name] = f"_make_{name}() if {name} is _MISSING else {name}"
         (keyword_only if member.kw_only else positional).append(parameter)
-        body.append(f"self.{name} = {value}")
-    body.append("self.__class__ = _Frozen")
     parameters = ", ".join([*positional, *(["*", *keyword_only] if keyword_only else [])])
-    lines = "\n    ".join([*body, *last])
-    exec(f"def {function}({parameters}):\n    {lines}", namespace)
+    body: list[str] = []
+    for line in lines:
+        is_repeated = "{name}" in line
+        body += [line.format(name=n, value=v) for n, v in values.items()] if is_repeated else [line]
+    exec("\n    ".join([f"def {function}({parameters}):", *body]), namespace)
     return namespace[function]

@@ -130,10 +130,11 @@ class Repeat:
     async def _worker(self) -> None:
         state = self._state
         source = self._source
+        worker = asyncio.current_task()
         while (sourced := await source.take() if source.waits else next(source, None)) is not None:
             state.progress.start_item(sourced.index)
             try:
-                item = await self._run_item(sourced)
+                item = await self._run_item(sourced, worker)
             except (BudgetExceededError, NotBegunError):
                 return  # not an error of the item: a resumed run starts it again
             # This worker was abandoned, and the result of the repeat has been built without it.
@@ -148,7 +149,7 @@ class Repeat:
                 await asyncio.sleep(0)
                 self._last_yield = time.perf_counter()
 
-    async def _run_item(self, sourced: SourcedExample) -> ItemResult:
+    async def _run_item(self, sourced: SourcedExample, worker: asyncio.Task[Any] | None) -> ItemResult:
         state, record = self._state, self._record
         example, position = sourced.example, (self._repeat_index, sourced.index)
         finished = record.finished.load(position, sourced) if record.is_resumed else None
@@ -165,7 +166,7 @@ class Repeat:
             reused = record.finished.reuse_output(position, sourced, sink)
             if reused is not None:
                 self._untimed_items.add(sourced.index)
-            outcome = reused or await self._call_task(sourced, sink, remote)
+            outcome = reused or await self._call_task(sourced, sink, remote, worker)
         if outcome.down is not None:
             state.outage.record_task_outage(outcome.down)
         if outcome.error is not None:
@@ -201,11 +202,15 @@ class Repeat:
         return RemoteItem(pool, self._state.caller, self._repeat_index, example, sink)
 
     def _call_task(
-        self, sourced: SourcedExample, sink: ItemSink | None, remote: RemoteItem | None
+        self,
+        sourced: SourcedExample,
+        sink: ItemSink | None,
+        remote: RemoteItem | None,
+        worker: asyncio.Task[Any] | None,
     ) -> Coroutine[Any, Any, TaskOutcome]:
         state = self._state
         if remote is None:
-            return state.caller.call(sourced.example, sink)
+            return state.caller.call(sourced.example, sink, worker)
         return state.caller.call_remotely(partial(remote.call_task, state.evaluators or ()))
 
     def _redact(self, item: ItemResult, known_outputs: bool, known_results: Container[str]) -> ItemResult:

@@ -281,11 +281,10 @@ class _Worker:
 class _WorkerCaller(TaskCaller):
     """Calls the task in a worker: one that would ask a model is not called again here."""
 
-    async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
-        outcome = await super()._attempt(example, sink)
+    def may_retry(self, outcome: TaskOutcome, example: Example) -> bool:
         guard = current_scope().budget
         has_asked = isinstance(guard, ModelGuard) and guard.was_asked
-        return outcome._replace(is_final=True) if has_asked else outcome
+        return not has_asked and super().may_retry(outcome, example)
 
 
 class ModelGuard:
