@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -21,30 +21,42 @@ def fast_factory(kind: Callable[P, T], *, is_checked: bool = True) -> Callable[P
     `benchmarks/runner.py` with a journal: 0.048 s of CPU per 1,000 items, where plain constructors take 0.066
     and the budget is 0.06. To turn spans into agent traces takes 11 % fewer instructions with it.
     """
-    last = ["self.__post_init__()"] if is_checked and hasattr(kind, "__post_init__") else []
-    slots = tuple(member.name for member in fields(cast("Any", kind)))
-    content = {"_Open": open_class(kind, slots), "_Frozen": kind}
-    lines = ["self = _new(_Open)", "self.{name} = {value}", "self.__class__ = _Frozen", *last, "return self"]
-    make: Callable[P, T] = _compile_constructor(kind, "make", [], lines, content)
+    make: Callable[P, T] = _compile_factory(kind, is_checked=is_checked, given=None)
+    return make
+
+
+def positional_factory(kind: Callable[..., T], *given: str, is_checked: bool = True) -> Callable[..., T]:
+    """Return what `fast_factory` does, which takes these fields by place; the others have their defaults.
+
+    To pass ten values by keyword takes half as long as all the rest: 0.42 us for an `EvalResult`, 0.30 us so.
+    """
+    make: Callable[..., T] = _compile_factory(kind, is_checked=is_checked, given=given)
     return make
 
 
 def fast_init(kind: type[T]) -> type[T]:
-    """Give a frozen, slotted dataclass without `__post_init__` a constructor that takes two thirds of the time.
+    """Give a frozen, slotted dataclass without `__post_init__` a faster constructor, and return it.
 
-    It is for values that users' code makes: the descriptors of the slots set the fields, also those of a
-    subclass, where `object.__setattr__` would look each of them up by its name. `benchmarks/scoring.py` with a
-    journal: a built-in score costs 0.2 us less.
+    For values that users' code makes. The descriptors of the slots set the fields, also those of a subclass,
+    where `object.__setattr__` looks each of them up by its name: 0.37 us instead of 0.67 us for a `Score`.
     """
     target: Any = kind
     own_init = target.__init__
     setters = {f"_set_{member.name}": getattr(kind, member.name).__set__ for member in fields(target)}
     init = _compile_constructor(kind, "__init__", ["self"], ["_set_{name}(self, {value})"], setters)
-    init.__qualname__, init.__module__, init.__doc__ = own_init.__qualname__, kind.__module__, own_init.__doc__
-    init.__annotations__ = own_init.__annotations__
+    for name in ("__qualname__", "__module__", "__doc__", "__annotations__"):
+        setattr(init, name, getattr(own_init, name))
     init.__signature__ = inspect.signature(own_init)
     target.__init__ = init
     return kind
+
+
+def _compile_factory(kind: Any, *, is_checked: bool, given: tuple[str, ...] | None) -> Any:
+    last = ["self.__post_init__()"] if is_checked and hasattr(kind, "__post_init__") else []
+    slots = tuple(member.name for member in fields(kind))
+    content = {"_Open": open_class(kind, slots), "_Frozen": kind}
+    lines = ["self = _new(_Open)", "self.{name} = {value}", "self.__class__ = _Frozen", *last, "return self"]
+    return _compile_constructor(kind, "make", [], lines, content, given)
 
 
 def open_class(kind: Any, slots: tuple[str, ...]) -> type:
@@ -56,9 +68,17 @@ def open_class(kind: Any, slots: tuple[str, ...]) -> type:
 
 
 def _compile_constructor(
-    kind: Any, function: str, positional: list[str], lines: list[str], content: dict[str, Any]
+    kind: Any,
+    function: str,
+    positional: list[str],
+    lines: list[str],
+    content: dict[str, Any],
+    given: tuple[str, ...] | None = None,
 ) -> Any:
-    """Compile a function with the parameters of a dataclass; a line with `{name}` is one for each field."""
+    """Compile a function with the parameters of a dataclass; a line with `{name}` is one for each field.
+
+    `given` are fields that are the only parameters, by place; None for all, as the dataclass has them.
+    """
     namespace: dict[str, Any] = {
         "__name__": __name__,  # so that an error in it is not taken for one in the user's code
         "_new": object.__new__,
@@ -76,8 +96,13 @@ def _compile_constructor(
             namespace[f"_make_{name}"] = member.default_factory
             parameter += "=_MISSING"
             values[name] = f"_make_{name}() if {name} is _MISSING else {name}"
-        (keyword_only if member.kw_only else positional).append(parameter)
-    parameters = ", ".join([*positional, *(["*", *keyword_only] if keyword_only else [])])
+        if given is None:
+            (keyword_only if member.kw_only else positional).append(parameter)
+        elif name not in given:
+            values[name] = f"_make_{name}()" if f"_make_{name}" in namespace else f"_default_{name}"
+        else:
+            values[name] = name
+    parameters = ", ".join([*positional, *(given or ()), *(["*", *keyword_only] if keyword_only else [])])
     body: list[str] = []
     for line in lines:
         is_repeated = "{name}" in line

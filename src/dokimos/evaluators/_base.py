@@ -21,7 +21,7 @@ from typing import (
 
 from dokimos._core.container_copy import copy_containers
 from dokimos._core.eval_result import with_cost
-from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.fast_constructor import positional_factory
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import EvalResult, Score
 from dokimos._core.score_range import USUAL_RANGE, ScoreRange, check_score_range, describe_range
@@ -54,8 +54,10 @@ ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
 Scores: TypeAlias = Mapping[str, ScoreLike | None]
 """Several scores at once, by keys; None where one does not apply."""
 
-_new_result: Final = fast_factory(EvalResult, is_checked=False)
-_new_score: Final = fast_factory(Score)
+_new_result: Final = positional_factory(
+    EvalResult, "name", "score", "threshold", "success", "reason", "metadata", "label", "part_of",
+    "fail_on_error", "score_range", is_checked=False,
+)  # fmt: skip
 _SINGLE: Final = frozenset((Score, float, int, bool))
 """Types of one score. To ask a number whether it is a mapping takes far longer than to look here."""
 
@@ -342,31 +344,32 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
 
     def one_result(self, outcome: ScoreLike, key: str | None = None) -> EvalResult:
         """Return the result of one score, or of one of several under its key. Raises `EvaluationError`."""
+        value: Any
         if isinstance(outcome, Score):
-            score = outcome
+            value, reason, label = outcome.value, outcome.reason, outcome.label
+            metadata, may_change = outcome.metadata, self.gets_copies  # it may have kept them
         else:
             if type(outcome) is not float:
                 outcome = number_of(self.name, outcome)
-            score = _new_score(float(outcome))
-        value = score.value
+            value, reason, label = float(outcome), "", None
+            metadata, may_change = {}, False
         # The usual score takes this one comparison, which NaN fails; everything else goes the long way.
         if type(value) is not float or not 0.0 <= value <= 1.0 or self.own_range is not None:
             value = self._in_range(outcome, value)
-        if type(score.reason) is not str or type(score.metadata) is not dict or score.label is not None:
-            check_explanation(self.name, score)
+        if type(reason) is not str or type(metadata) is not dict or label is not None:
+            check_explanation(self.name, outcome)  # type: ignore[arg-type] # of a number they are right
         threshold = self.threshold if key is None else self.threshold_of(key)
-        may_change = self.gets_copies and score is outcome  # the evaluator may have kept it
         return _new_result(
             self.name if key is None else self.result_name(key),
             value,
-            threshold=threshold,
-            success=outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
-            reason=score.reason,
-            metadata=copy_containers(score.metadata) if may_change else score.metadata,
-            fail_on_error=self.fail_on_error,
-            score_range=self.own_range,
-            label=score.label,
-            part_of=None if key is None else self.name,
+            threshold,
+            outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
+            reason,
+            copy_containers(metadata) if may_change else metadata,
+            label,
+            None if key is None else self.name,
+            self.fail_on_error,
+            self.own_range,
         )
 
     def _in_range(self, outcome: ScoreLike, value: Any) -> float:

@@ -20,7 +20,7 @@ from dokimos._runtime.scoring_threads import ThreadLimit
 from dokimos.errors import EndpointDownError, RunError
 from dokimos.evaluators._outcomes import error_result
 from dokimos.experiment._item_scoring import score_with
-from dokimos.experiment._task_calls import ItemSink, TaskCaller, TaskOutcome
+from dokimos.experiment._task_calls import TaskCaller, TaskOutcome
 from dokimos.experiment._worker_messages import (
     DONE,
     FAILED,
