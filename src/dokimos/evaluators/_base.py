@@ -210,7 +210,15 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         limit = scope.evaluator_timeout if self.is_bounded else None
         with counting_usage() as usage:
             if self.is_async and limit is None:
-                result = await self._score_on_loop(case)
+                # What `_score_on_loop` does, without a coroutine of its own for each score.
+                try:
+                    outcome: Any = self.score(self._prepare_case(case))
+                    result = self._result(await outcome)
+                except BaseException as error:
+                    failure = self._failure_of(error)
+                    if failure is None:
+                        raise
+                    result = failure
             else:
                 result = await self._in_time(case, limit, scope.threads)
         return with_cost(result, usage.metrics)
@@ -239,17 +247,23 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
 
     async def _score_on_loop(self, case: EvalTestCase) -> EvalResult:
         try:
-            outcome: Any = self.score(self._prepare_case(case))  # `cast` would cost a call
+            outcome: Any = self.score(self._prepare_case(case))
             return self._result(await outcome)
-        except UnusableOutputError as fault:
-            return unusable_result(self, fault)
-        # These end the run or the item; all else, whatever it derives from, is an error of this evaluator.
-        except (BudgetExceededError, KeyboardInterrupt, GeneratorExit):
-            raise
         except BaseException as error:
-            if is_cancellation(error):
+            failure = self._failure_of(error)
+            if failure is None:
                 raise
-            return error_result(self, error)
+            return failure
+
+    def _failure_of(self, error: BaseException) -> EvalResult | None:
+        """Return the result of an async `score` that raised; None where that ends the run or the item."""
+        if isinstance(error, UnusableOutputError):
+            return unusable_result(self, error)
+        if isinstance(error, BudgetExceededError | KeyboardInterrupt | GeneratorExit) or is_cancellation(
+            error
+        ):
+            return None
+        return error_result(self, error)  # whatever it derives from
 
     def _check_serial(self) -> None:
         if self.serial and not self.blocking:
