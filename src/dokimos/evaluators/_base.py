@@ -37,9 +37,9 @@ from dokimos.errors import (
 from dokimos.evaluators._case_parts import check_params, readers_of
 from dokimos.evaluators._identity import describe_evaluator
 from dokimos.evaluators._keyed_scores import check_thresholds
-from dokimos.evaluators._outcomes import error_result, several_results, unusable_result
+from dokimos.evaluators._outcomes import error_result, failure_result, several_results, unusable_result
 from dokimos.evaluators._response_path import check_response_path, with_response_path
-from dokimos.evaluators._run_imports import is_cancellation, run_scope
+from dokimos.evaluators._run_imports import run_scope
 from dokimos.evaluators._score_values import check_explanation, number_of, outside
 from dokimos.evaluators._setting_names import check_settings
 from dokimos.evaluators._setting_types import check_types
@@ -215,7 +215,7 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
                     outcome: Any = self.score(self._prepare_case(case))
                     result = self._result(await outcome)
                 except BaseException as error:
-                    failure = self._failure_of(error)
+                    failure = failure_result(self, error)
                     if failure is None:
                         raise
                     result = failure
@@ -250,20 +250,10 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             outcome: Any = self.score(self._prepare_case(case))
             return self._result(await outcome)
         except BaseException as error:
-            failure = self._failure_of(error)
+            failure = failure_result(self, error)
             if failure is None:
                 raise
             return failure
-
-    def _failure_of(self, error: BaseException) -> EvalResult | None:
-        """Return the result of an async `score` that raised; None where that ends the run or the item."""
-        if isinstance(error, UnusableOutputError):
-            return unusable_result(self, error)
-        if isinstance(error, BudgetExceededError | KeyboardInterrupt | GeneratorExit) or is_cancellation(
-            error
-        ):
-            return None
-        return error_result(self, error)  # whatever it derives from
 
     def _check_serial(self) -> None:
         if self.serial and not self.blocking:
