@@ -26,7 +26,7 @@ from dokimos.evaluators._text import ExactMatch
 from dokimos.experiment._experiment import Experiment
 
 PARALLELISM: Final = 32
-CPU_BUDGET: Final = {False: 0.03, True: 0.06}
+CPU_BUDGET: Final = {False: 0.02, True: 0.035}
 BYTES_BUDGET: Final = 1500
 WALL_BUDGET: Final = 1.10
 PEAK_BUDGET: Final = 1.2

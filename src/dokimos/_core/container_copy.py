@@ -193,13 +193,15 @@ def _flat_copier_of(kind: type) -> Callable[[Any], Any] | None:
         if place in maps:
             lines += [
                 f"if type({place}) is dict:",
-                f" {place} = {place}.copy()",
-                f" for content in {place}.values():",
-                "  if type(content) not in _atoms: return None",
+                f" if {place}:",
+                f"  {place} = {place}.copy()",
+                f"  for content in {place}.values():",
+                "   if type(content) not in _atoms: return None",
+                f" else: {place} = {{}}",
                 f"elif {place} is not None: return None",
             ]
         else:
-            lines.append(f"if type({place}) not in _atoms: return None")
+            lines.append(f"if {place} is not None and type({place}) not in _atoms: return None")
         lines.append(f"new.{name} = {place}")
     lines += ["new.__class__ = _Kind", "return new"]
     exec("def copy_flat(value):\n " + "\n ".join(lines), namespace)

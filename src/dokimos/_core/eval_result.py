@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from dokimos._core.error_detail import ErrorDetail
+from dokimos._core.fast_constructor import fast_init
 from dokimos._core.jsonable import WIRE_CONFIG
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.printable import Printable
@@ -22,6 +23,7 @@ HARD_ERRORS: Final[tuple[ErrorKind, ...]] = (CONTESTED, UNREADABLE)
 """Kinds of errors that no setting makes a warning: an injected text could bring them about to be passed."""
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Score:
     """What the author of an evaluator returns: a value and a sentence that explains it.

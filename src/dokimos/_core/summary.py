@@ -13,7 +13,7 @@ from dokimos._core.evaluator_summary import EvaluatorSummary, EvaluatorTally
 from dokimos._core.jsonable import WIRE_CONFIG
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.number_format import to_single_line, usd
-from dokimos._core.outcome import Outcome
+from dokimos._core.outcome import Outcome, derive_outcome
 
 if TYPE_CHECKING:
     from dokimos._core.results import EvalResult, ItemResult
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Sums are kept as integers so that they do not depend on the order in which items finish.
 _COST_UNIT: Final = 10**15
 _LATENCY_STEP: Final = math.log(1.01)
+_PASSED: Final = Outcome.PASSED
+"""Looked up here once: Python 3.11 takes 0.1 us to find a member of an enum, for each item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,16 +157,17 @@ class Tally:
         return sum(measured) if measured else None
 
     def add(self, item: ItemResult) -> None:
-        has_errors = self.add_outcome(item.outcome, item.eval_results, item.metrics)
+        outcome = derive_outcome(item.error, item.eval_results)
         # `warnings` goes through all results again: only where there was an error at all.
-        self.warned += has_errors and bool(item.warnings)
+        if self.add_outcome(outcome, item.eval_results, item.metrics) and item.warnings:
+            self.warned += 1
 
     def add_outcome(
         self, outcome: Outcome, results: Iterable[EvalResult], metrics: CallMetrics | None
     ) -> bool:
         """Count an item by what became of it. Return whether a result is an error, which may be a warning."""
         self.total += 1
-        if outcome is Outcome.PASSED:
+        if outcome is _PASSED:
             self.passed += 1
         elif outcome is Outcome.INFORMATIONAL:
             self.informational += 1
@@ -175,7 +178,8 @@ class Tally:
         evaluators = self._evaluators
         for result in results:
             (evaluators.get(result.name) or self._evaluator(result.name)).add(result)
-            erring = erring or result.error is not None
+            if result.error is not None:
+                erring = True
         if metrics is not None:
             self._add_metrics(metrics)
         return erring

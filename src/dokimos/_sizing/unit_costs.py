@@ -116,7 +116,7 @@ UNIT_COSTS: Final = (
         meaning="memory of the process that compares, before it has a large run",
     ),
     UnitCost(
-        name="run-item-cpu-ms", value=0.027, unit="ms", origin="measured",
+        name="run-item-cpu-ms", value=0.023, unit="ms", origin="measured",
         command="python benchmarks/runner.py",
         meaning="CPU of a run for an item, with its journal and without the application",
     ),

@@ -21,7 +21,7 @@ from typing import (
 
 from dokimos._core.container_copy import copy_containers
 from dokimos._core.eval_result import with_cost
-from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.fast_constructor import positional_factory
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import EvalResult, Score
 from dokimos._core.score_range import USUAL_RANGE, ScoreRange, check_score_range, describe_range
@@ -37,9 +37,9 @@ from dokimos.errors import (
 from dokimos.evaluators._case_parts import check_params, readers_of
 from dokimos.evaluators._identity import describe_evaluator
 from dokimos.evaluators._keyed_scores import check_thresholds
-from dokimos.evaluators._outcomes import error_result, several_results, unusable_result
+from dokimos.evaluators._outcomes import error_result, failure_result, several_results, unusable_result
 from dokimos.evaluators._response_path import check_response_path, with_response_path
-from dokimos.evaluators._run_imports import is_cancellation, run_scope
+from dokimos.evaluators._run_imports import run_scope
 from dokimos.evaluators._score_values import check_explanation, number_of, outside
 from dokimos.evaluators._setting_names import check_settings
 from dokimos.evaluators._setting_types import check_types
@@ -54,8 +54,10 @@ ScoreLike: TypeAlias = Score | float | bool | SupportsFloat
 Scores: TypeAlias = Mapping[str, ScoreLike | None]
 """Several scores at once, by keys; None where one does not apply."""
 
-_new_result: Final = fast_factory(EvalResult, is_checked=False)
-_new_score: Final = fast_factory(Score)
+_new_result: Final = positional_factory(
+    EvalResult, "name", "score", "threshold", "success", "reason", "metadata", "label", "part_of",
+    "fail_on_error", "score_range", is_checked=False,
+)  # fmt: skip
 _SINGLE: Final = frozenset((Score, float, int, bool))
 """Types of one score. To ask a number whether it is a mapping takes far longer than to look here."""
 
@@ -208,7 +210,15 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         limit = scope.evaluator_timeout if self.is_bounded else None
         with counting_usage() as usage:
             if self.is_async and limit is None:
-                result = await self._score_on_loop(case)
+                # What `_score_on_loop` does, without a coroutine of its own for each score.
+                try:
+                    outcome: Any = self.score(self._prepare_case(case))
+                    result = self._result(await outcome)
+                except BaseException as error:
+                    failure = failure_result(self, error)
+                    if failure is None:
+                        raise
+                    result = failure
             else:
                 result = await self._in_time(case, limit, scope.threads)
         return with_cost(result, usage.metrics)
@@ -237,17 +247,13 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
 
     async def _score_on_loop(self, case: EvalTestCase) -> EvalResult:
         try:
-            outcome: Any = self.score(self._prepare_case(case))  # `cast` would cost a call
+            outcome: Any = self.score(self._prepare_case(case))
             return self._result(await outcome)
-        except UnusableOutputError as fault:
-            return unusable_result(self, fault)
-        # These end the run or the item; all else, whatever it derives from, is an error of this evaluator.
-        except (BudgetExceededError, KeyboardInterrupt, GeneratorExit):
-            raise
         except BaseException as error:
-            if is_cancellation(error):
+            failure = failure_result(self, error)
+            if failure is None:
                 raise
-            return error_result(self, error)
+            return failure
 
     def _check_serial(self) -> None:
         if self.serial and not self.blocking:
@@ -342,31 +348,32 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
 
     def one_result(self, outcome: ScoreLike, key: str | None = None) -> EvalResult:
         """Return the result of one score, or of one of several under its key. Raises `EvaluationError`."""
+        value: Any
         if isinstance(outcome, Score):
-            score = outcome
+            value, reason, label = outcome.value, outcome.reason, outcome.label
+            metadata, may_change = outcome.metadata, self.gets_copies  # it may have kept them
         else:
             if type(outcome) is not float:
                 outcome = number_of(self.name, outcome)
-            score = _new_score(float(outcome))
-        value = score.value
+            value, reason, label = float(outcome), "", None
+            metadata, may_change = {}, False
         # The usual score takes this one comparison, which NaN fails; everything else goes the long way.
         if type(value) is not float or not 0.0 <= value <= 1.0 or self.own_range is not None:
             value = self._in_range(outcome, value)
-        if type(score.reason) is not str or type(score.metadata) is not dict or score.label is not None:
-            check_explanation(self.name, score)
+        if type(reason) is not str or type(metadata) is not dict or label is not None:
+            check_explanation(self.name, outcome)  # type: ignore[arg-type] # of a number they are right
         threshold = self.threshold if key is None else self.threshold_of(key)
-        may_change = self.gets_copies and score is outcome  # the evaluator may have kept it
         return _new_result(
             self.name if key is None else self.result_name(key),
             value,
-            threshold=threshold,
-            success=outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
-            reason=score.reason,
-            metadata=copy_containers(score.metadata) if may_change else score.metadata,
-            fail_on_error=self.fail_on_error,
-            score_range=self.own_range,
-            label=score.label,
-            part_of=None if key is None else self.name,
+            threshold,
+            outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
+            reason,
+            copy_containers(metadata) if may_change else metadata,
+            label,
+            None if key is None else self.name,
+            self.fail_on_error,
+            self.own_range,
         )
 
     def _in_range(self, outcome: ScoreLike, value: Any) -> float:

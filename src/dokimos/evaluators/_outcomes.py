@@ -9,8 +9,15 @@ from dokimos._core.eval_result import join_parts
 from dokimos._core.results import ErrorKind, EvalResult, Score
 from dokimos._core.score_range import USUAL_RANGE
 from dokimos._core.text import error_text
-from dokimos.errors import EndpointDownError, EvaluationError, JudgeReplyError, UnusableOutputError
+from dokimos.errors import (
+    BudgetExceededError,
+    EndpointDownError,
+    EvaluationError,
+    JudgeReplyError,
+    UnusableOutputError,
+)
 from dokimos.evaluators._keyed_scores import check_keys, check_not_nested, missing_key
+from dokimos.evaluators._run_imports import is_cancellation
 from dokimos.evaluators._thread_advice import thread_advice
 
 if TYPE_CHECKING:
@@ -50,6 +57,15 @@ def _part_result(evaluator: Evaluator, key: str, scores: Mapping[str, Any]) -> E
         return evaluator.one_result(value, key)
     except EvaluationError as error:
         return _error_part(evaluator, error, key)
+
+
+def failure_result(evaluator: Evaluator, error: BaseException) -> EvalResult | None:
+    """Return the result of an async `score` that raised; None where that ends the run or the item."""
+    if isinstance(error, UnusableOutputError):
+        return unusable_result(evaluator, error)
+    if isinstance(error, BudgetExceededError | KeyboardInterrupt | GeneratorExit) or is_cancellation(error):
+        return None
+    return error_result(evaluator, error)  # whatever it derives from
 
 
 def unusable_result(evaluator: Evaluator, fault: UnusableOutputError) -> EvalResult:

@@ -146,38 +146,42 @@ async def _score_async(
     `gather_outcomes` does (the row "async, own" of `benchmarks/scoring.py`).
     """
     outcomes: list[EvalResult | BaseException] = []
+    outcome: EvalResult | Begun[EvalResult] | BaseException
     remaining = iter(evaluators)
     cancellations = count_cancellations()
     with nullcontext() if recorder is None else recorder:
         for evaluator in remaining:
-            outcome = _begin(evaluator, case, cancellations)
-            if isinstance(outcome, Begun):
+            try:
+                outcome = begin(evaluator.evaluate_async(case))
+            except BaseException as error:
+                outcome = _build_outcome(evaluator, error, cancellations)
+            if type(outcome) is EvalResult:
+                outcomes.append(outcome)
+                if recorder is not None:
+                    recorder.add(outcome)
+            elif isinstance(outcome, Begun):
                 if recorder is not None:
                     recorder.release()
                 waiting = _finish(evaluator, outcome, recorder, cancellations)
                 later = (_evaluate_one(evaluator, case, recorder) for evaluator in remaining)
                 outcomes += await gather_outcomes(chain((waiting,), later))
                 break
-            outcomes.append(outcome)
-            if recorder is not None and isinstance(outcome, EvalResult):
-                recorder.add(outcome)
+            else:
+                outcomes.append(outcome)
     return _raise_first(outcomes)
 
 
-def _begin(
-    evaluator: Evaluator, case: EvalTestCase, cancellations: int
-) -> EvalResult | Begun[EvalResult] | BaseException:
-    """Return what an evaluator returns or raises before it waits, else what awaits it."""
-    try:
-        return begin(evaluator.evaluate_async(case))
-    except asyncio.CancelledError as error:
+def _build_outcome(
+    evaluator: Evaluator, error: BaseException, cancellations: int
+) -> EvalResult | BaseException:
+    """Return what an evaluator that raised before it waited comes to; raises what ends the item at once."""
+    if isinstance(error, asyncio.CancelledError):
         if is_cancelled_from_outside(cancellations):
-            raise
+            raise error
         return _build_cancellation_error(evaluator, error)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        return error
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        raise error
+    return error
 
 
 def _raise_first(outcomes: Sequence[EvalResult | BaseException]) -> list[EvalResult]:

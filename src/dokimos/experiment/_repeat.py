@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dokimos._core.eval_result import group_by_evaluator
 from dokimos._core.example import Example
-from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.fast_constructor import positional_factory
 from dokimos._core.results import EvalResult, ItemResult, RunResult, RunStatus
 from dokimos._core.summary import Tally
 from dokimos._core.test_case import EvalTestCase
@@ -40,8 +40,12 @@ from dokimos.judges._run_scope import enter_scope
 YIELD_SECONDS: Final = 0.01
 """A worker whose task never waits lets the event loop run this often."""
 
-_new_case: Final[Callable[..., EvalTestCase]] = fast_factory(EvalTestCase)
-_new_item: Final = fast_factory(ItemResult)
+_new_case: Final[Callable[..., EvalTestCase]] = positional_factory(
+    EvalTestCase, "inputs", "actual_outputs", "expected_outputs", "metadata", "id", "metrics", "run_index"
+)
+_new_item: Final = positional_factory(
+    ItemResult, "index", "example", "actual_outputs", "eval_results", "metrics"
+)
 
 
 class Repeat:
@@ -58,6 +62,7 @@ class Repeat:
             known_hashes=state.record.example_hashes,
         )
         self._tally = Tally()
+        self._has_reporters = len(state.reporters) > 0
         self._items: dict[int, ItemResult] = {}
         self._server_run_ids: tuple[str, ...] = ()
         self._resumed_items: set[int] = set()
@@ -97,7 +102,7 @@ class Repeat:
     def _begin_reports(self) -> Handles:
         state, planned_items = self._state, self._source.example_count
         handles: Handles = []
-        if len(state.reporters):
+        if self._has_reporters:
             handles = state.reporters.begin(describe_start(state, self._repeat_index, planned_items))
         self._server_run_ids = self._record.writer.add_server_runs(
             self._repeat_index, collect_server_run_ids(handles)
@@ -141,6 +146,7 @@ class Repeat:
     async def _worker(self) -> None:
         state = self._state
         source = self._source
+        worker = asyncio.current_task()
         while True:
             if self._counter is not None:
                 await self._count_finished_items(self._counter)
@@ -151,7 +157,7 @@ class Repeat:
                 return
             state.progress.start_item(sourced.index)
             try:
-                item = await self._run_item(sourced)
+                item = await self._run_item(sourced, worker)
             except (BudgetExceededError, NotBegunError):
                 return  # not an error of the item: a resumed run starts it again
             # This worker was abandoned, and the result of the repeat has been built without it.
@@ -191,11 +197,12 @@ class Repeat:
             await asyncio.sleep(0)
             self._last_yield = clock()
 
-    async def _run_item(self, sourced: SourcedExample) -> ItemResult:
+    async def _run_item(self, sourced: SourcedExample, worker: asyncio.Task[Any] | None) -> ItemResult:
         state, record = self._state, self._record
         example, position = sourced.example, (self._repeat_index, sourced.index)
-        finished = record.finished.load(position, sourced) if record.is_resumed else None
-        if finished is None:
+        is_resumed = record.is_resumed
+        finished = record.finished.load(position, sourced) if is_resumed else None
+        if is_resumed and finished is None:
             sourced = sourced.with_json()  # before the task can change its inputs
         earlier_results: dict[str, EvalResult] = {}
         sink = record.writer.item_sink(position, sourced)
@@ -205,10 +212,11 @@ class Repeat:
             self._resumed_items.add(sourced.index)
             self._untimed_items.add(sourced.index)
         else:
-            reused = record.finished.reuse_output(position, sourced, sink)
+            has_earlier = record.earlier is not None
+            reused = record.finished.reuse_output(position, sourced, sink) if has_earlier else None
             if reused is not None:
                 self._untimed_items.add(sourced.index)
-            outcome = reused or await self._call_task(sourced, sink, remote)
+            outcome = reused or await self._call_task(example, sink, remote, worker)
         if outcome.down is not None:
             state.outage.record_task_outage(outcome.down)
         if outcome.error is not None:
@@ -216,11 +224,11 @@ class Repeat:
         case = _new_case(
             example.inputs,
             outcome.outputs,
-            expected_outputs=example.expected_outputs,
-            metadata=example.metadata,
-            id=example.id,
-            metrics=outcome.metrics,
-            run_index=self._repeat_index,
+            example.expected_outputs,
+            example.metadata,
+            example.id,
+            outcome.metrics,
+            self._repeat_index,
         )
         if state.is_inline and state.evaluators is not None and not earlier_results:
             results = evaluate_inline(state.evaluators, case, None)
@@ -231,24 +239,24 @@ class Repeat:
             # Evaluators that the earlier process had not come to have run now, so the item took time.
             self._untimed_items.discard(sourced.index)
         state.outage.record_results(sourced.index, results)
-        item = _new_item(
-            sourced.index,
-            example,
-            actual_outputs=outcome.outputs,
-            eval_results=results,
-            metrics=outcome.metrics,
-        )
-        return self._redact(item, finished is not None, earlier_results)
+        item = _new_item(sourced.index, example, outcome.outputs, results, outcome.metrics)
+        if record.redact is not None:
+            item = self._redact(item, finished is not None, earlier_results)
+        return item
 
     def _remote_item(self, pool: WorkerPool, example: Example, sink: ItemSink | None) -> RemoteItem:
         return RemoteItem(pool, self._state.caller, self._repeat_index, example, sink)
 
     def _call_task(
-        self, sourced: SourcedExample, sink: ItemSink | None, remote: RemoteItem | None
+        self,
+        example: Example,
+        sink: ItemSink | None,
+        remote: RemoteItem | None,
+        worker: asyncio.Task[Any] | None,
     ) -> Coroutine[Any, Any, TaskOutcome]:
         state = self._state
         if remote is None:
-            return state.caller.call(sourced.example, sink)
+            return state.caller.call(example, sink, worker)
         return state.caller.call_remotely(partial(remote.call_task, state.evaluators or ()))
 
     def _redact(self, item: ItemResult, known_outputs: bool, known_results: Container[str]) -> ItemResult:
@@ -287,20 +295,21 @@ class Repeat:
         return tuple(result for e in evaluators for result in results[e.name])
 
     def _add_result(self, item: ItemResult) -> None:
-        state = self._state
-        errored_before = self._tally.errored
-        self._tally.add(item)
-        if self._tally.errored > errored_before:
+        state, tally = self._state, self._tally
+        errored_before = tally.errored
+        tally.add(item)
+        if tally.errored > errored_before:
             state.caller.errors.add(item)
         if state.options.keep_results:
             self._items[item.index] = item
-        if len(state.reporters):
+        if self._has_reporters:
             place = (self._repeat_index, item.index)
             state.reporters.item(
                 item, self._repeat_index, was_reported=self._record.finished.has_output(place)
             )
         state.progress.end_item(item.index, ran=item.index not in self._untimed_items)
-        if self._error_limit.is_exceeded(self._tally) or state.outage.reason is not None:
+        is_over_limit = tally.errored > 0 and self._error_limit.is_exceeded(tally)
+        if is_over_limit or state.outage.reason is not None:
             self._stop_soon()
 
     def _stop_at_failure(self, item: ItemResult) -> None:

@@ -15,7 +15,7 @@ from dokimos._core.agent import AgentTrace
 from dokimos._core.container_copy import copy_containers
 from dokimos._core.conversation import ConversationTrajectory
 from dokimos._core.example import Example
-from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.fast_constructor import positional_factory
 from dokimos._core.keys import OUTPUT
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.task_result import TaskResult
@@ -52,8 +52,10 @@ chunks (sync or async), or any other value, which becomes the output called "out
 
 T = TypeVar("T")
 
-_new_metrics: Final = fast_factory(CallMetrics, is_checked=False)  # of times that were measured here
-_new_result: Final = fast_factory(TaskResult)
+_new_metrics: Final = positional_factory(  # unchecked, of times that were measured here
+    CallMetrics, "latency_ms", "first_chunk_ms", is_checked=False
+)
+_new_result: Final = positional_factory(TaskResult, "outputs", "metrics", "error", "error_detail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +178,7 @@ def _normalize_output(value: object, first_chunk_ms: float | None, *, start: flo
         outputs = copy_containers(result.outputs)  # the task may keep what it returned, and change it
         metrics, error, detail = result.metrics, result.error, result.error_detail
     if metrics is None:
-        measured = _new_metrics(latency_ms=elapsed_ms, first_chunk_ms=first_chunk_ms)
-        return _new_result(outputs, measured, error=error, error_detail=detail)
+        return _new_result(outputs, _new_metrics(elapsed_ms, first_chunk_ms), error, detail)
     if metrics.latency_ms is None:
         metrics = replace(metrics, latency_ms=elapsed_ms)
     return TaskResult(outputs, metrics, error=error, error_detail=detail)

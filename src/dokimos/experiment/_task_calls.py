@@ -116,14 +116,16 @@ class TaskCaller:
             self._arguments = arguments
             self._task = replace(self._task, call=arguments.bind(self._function))
 
-    def call(self, example: Example, sink: ItemSink | None) -> Coroutine[Any, Any, TaskOutcome]:
+    def call(
+        self, example: Example, sink: ItemSink | None, worker: asyncio.Task[Any] | None = None
+    ) -> Coroutine[Any, Any, TaskOutcome]:
         """Call the task for an example, with retries, until it succeeds or no attempts are left.
 
         Raises `BudgetExceededError` if the budget does not allow the call, or a judge call inside it.
         """
         if self._ledger is None:
-            return self.call_here(example, sink)
-        return self._call_within_budget(self._ledger, partial(self.call_here, example, sink))
+            return self.call_here(example, sink, worker)
+        return self._call_within_budget(self._ledger, partial(self.call_here, example, sink, worker))
 
     def call_remotely(
         self, call: Callable[[], Coroutine[Any, Any, TaskOutcome]]
@@ -181,57 +183,74 @@ class TaskCaller:
             return outcome
         return outcome._replace(metrics=self._add_cost(self._prices, outcome.metrics))
 
-    async def call_here(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
-        """Call the task in this process, with retries, without asking the budget."""
-        outcome = await self._attempt(example, sink)
-        for attempt in range(1, self._attempts):
-            if outcome.error is None or outcome.is_final:
+    async def call_here(
+        self, example: Example, sink: ItemSink | None, worker: asyncio.Task[Any] | None = None
+    ) -> TaskOutcome:
+        """Call the task in this process, with retries, without asking the budget.
+
+        `worker` is the asyncio task that this runs in, for a caller that knows it: to ask takes 0.3 us.
+        """
+        worker = worker or asyncio.current_task()
+        attempts = 0
+        while True:
+            given = copy_containers(example)  # a task may change its arguments
+            abandoned: list[TaskResult] = []
+            cancellations = 0 if worker is None else worker.cancelling()
+            try:
+                outcome = await self._begin(given, sink, abandoned)
+            except asyncio.CancelledError as error:
+                if is_cancelled_from_outside(cancellations):
+                    raise
+                outcome = TaskOutcome(error=describe_error(error), detail=describe_exception(error))
+            except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
+                raise
+            except BaseException as error:  # test frameworks derive their failures from it
+                outcome = self._describe_failure(error, given, abandoned)
+            if outcome.error is None:
+                return outcome
+            attempts += 1
+            if attempts == self._attempts or not self.may_retry(outcome, example):
                 break
-            if outcome.down is not None and outcome.down.history:
-                break
-            if outcome.error == example.actual_error:
-                break  # a recorded error: a retry would return the same
             self._retried += 1
-            await asyncio.sleep(self._backoff_seconds(attempt))
-            outcome = await self._attempt(example, sink)
-        if sink is not None and outcome.error is not None:
+            await asyncio.sleep(self._backoff_seconds(attempts))
+        if sink is not None:
             sink(outcome)
         return outcome
 
-    async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
-        example = copy_containers(example)  # a task may change its arguments
-        abandoned: list[TaskResult] = []
-        cancellations = count_cancellations()
-        try:
-            if self._timeout is None:
-                return await self._task.run(example, self._recorder_for(sink))
-            return await self._call_with_timeout(
-                self._timeout, example, _Return(self._outcome, sink), abandoned
-            )
-        except asyncio.CancelledError as error:
-            if is_cancelled_from_outside(cancellations):
-                raise
-            return TaskOutcome(error=describe_error(error), detail=describe_exception(error))
-        except (KeyboardInterrupt, GeneratorExit, BudgetExceededError):
-            raise
-        except BaseException as error:  # test frameworks derive their failures from it
-            paid = getattr(error, "metrics", None)  # an unusable reply of a model costs like any other
-            metrics = paid if isinstance(paid, CallMetrics) else None
-            down = EndpointDownError.find_in_chain(error)
-            text, advice = describe_error(error), self._advice_on(error, example)
-            is_without_output = error.args == (NO_OUTPUT,)  # may be there the next time
-            is_wrong_guess = advice is not None and not is_without_output
-            if advice is not None and (self.advice is None or is_without_output):
-                text = f"{text.rstrip('.')}. {advice}"
-                self.advice = advice if is_wrong_guess else self.advice
-            is_final = is_wrong_guess or isinstance(error, DatasetError | ReplayMissError)
-            outcome = TaskOutcome(
-                metrics=metrics, error=text, down=down, detail=describe_exception(error), is_final=is_final
-            )
-            for done in abandoned:
-                paid_for = metrics or self._outcome(done).metrics
-                outcome = outcome._replace(outputs=copy_containers(done.outputs), metrics=paid_for)
-            return outcome
+    def may_retry(self, outcome: TaskOutcome, example: Example) -> bool:
+        """Return whether another call might not end with the same error."""
+        if outcome.is_final or (outcome.down is not None and outcome.down.history):
+            return False
+        return outcome.error != example.actual_error  # a recorded error: a retry would return the same
+
+    def _begin(
+        self, given: Example, sink: ItemSink | None, abandoned: list[TaskResult]
+    ) -> Coroutine[Any, Any, TaskOutcome]:
+        if self._timeout is None:
+            return self._task.run(given, self._recorder_for(sink))
+        return self._call_with_timeout(self._timeout, given, _Return(self._outcome, sink), abandoned)
+
+    def _describe_failure(
+        self, error: BaseException, example: Example, abandoned: list[TaskResult]
+    ) -> TaskOutcome:
+        """Return the outcome of a call that raised, with the progress of one that was abandoned."""
+        paid = getattr(error, "metrics", None)  # an unusable reply of a model costs like any other
+        metrics = paid if isinstance(paid, CallMetrics) else None
+        down = EndpointDownError.find_in_chain(error)
+        text, advice = describe_error(error), self._advice_on(error, example)
+        is_without_output = error.args == (NO_OUTPUT,)  # may be there the next time
+        is_wrong_guess = advice is not None and not is_without_output
+        if advice is not None and (self.advice is None or is_without_output):
+            text = f"{text.rstrip('.')}. {advice}"
+            self.advice = advice if is_wrong_guess else self.advice
+        is_final = is_wrong_guess or isinstance(error, DatasetError | ReplayMissError)
+        outcome = TaskOutcome(
+            metrics=metrics, error=text, down=down, detail=describe_exception(error), is_final=is_final
+        )
+        for done in abandoned:
+            paid_for = metrics or self._outcome(done).metrics
+            outcome = outcome._replace(outputs=copy_containers(done.outputs), metrics=paid_for)
+        return outcome
 
     def _advice_on(self, error: BaseException, example: Example) -> str | None:
         if self._arguments is None:
@@ -274,12 +293,13 @@ class TaskCaller:
         return record
 
     def _outcome(self, result: TaskResult) -> TaskOutcome:
-        metrics = result.metrics
+        metrics, is_unpriced = result.metrics, self._prices is None
         if self._prices is not None:
             metrics = self._add_cost(self._prices, metrics)
-        # By place, which takes half as long as by name.
-        return TaskOutcome(
-            result.outputs, metrics, result.error, None, result.error_detail, False, self._prices is None
+        # As `TaskOutcome(...)` does, in two thirds of the time.
+        return tuple.__new__(
+            TaskOutcome,
+            (result.outputs, metrics, result.error, None, result.error_detail, False, is_unpriced),
         )
 
     def _backoff_seconds(self, attempt: int) -> float:

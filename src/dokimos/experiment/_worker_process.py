@@ -20,7 +20,7 @@ from dokimos._runtime.scoring_threads import ThreadLimit
 from dokimos.errors import EndpointDownError, RunError
 from dokimos.evaluators._outcomes import error_result
 from dokimos.experiment._item_scoring import score_with
-from dokimos.experiment._task_calls import ItemSink, TaskCaller, TaskOutcome
+from dokimos.experiment._task_calls import TaskCaller, TaskOutcome
 from dokimos.experiment._worker_messages import (
     DONE,
     FAILED,
@@ -281,11 +281,10 @@ class _Worker:
 class _WorkerCaller(TaskCaller):
     """Calls the task in a worker: one that would ask a model is not called again here."""
 
-    async def _attempt(self, example: Example, sink: ItemSink | None) -> TaskOutcome:
-        outcome = await super()._attempt(example, sink)
+    def may_retry(self, outcome: TaskOutcome, example: Example) -> bool:
         guard = current_scope().budget
         has_asked = isinstance(guard, ModelGuard) and guard.was_asked
-        return outcome._replace(is_final=True) if has_asked else outcome
+        return not has_asked and super().may_retry(outcome, example)
 
 
 class ModelGuard:

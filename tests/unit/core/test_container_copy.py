@@ -269,3 +269,12 @@ def _mutable(tree: Any) -> Iterator[int]:
     if isinstance(tree, list | dict | tuple):
         for inner in tree.values() if isinstance(tree, dict) else tree:
             yield from _mutable(inner)
+
+
+@pytest.mark.parametrize("value", [Example(), EvalTestCase(), Example({"a": "b"}, actual_outputs={})])
+def test_empty_maps_of_a_copy_are_its_own(value: Any) -> None:
+    copied = copy_containers(value)
+    assert copied == value
+    for name in ("inputs", "expected_outputs", "metadata", "actual_outputs"):
+        original = getattr(value, name)
+        assert original is None or getattr(copied, name) is not original

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, FrozenInstanceError, dataclass, field, fields, 
 
 import pytest
 
-from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.fast_constructor import fast_factory, fast_init, positional_factory
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult, ItemResult, Score
 from dokimos._core.task_result import TaskResult
@@ -91,3 +91,67 @@ def test_a_maker_checks_and_freezes_as_the_constructor_does():
 @pytest.mark.parametrize("kind", [CallMetrics, EvalResult, EvalTestCase, ItemResult, Score, TaskResult])
 def test_signatures_of_public_types_show_no_sentinel_of_ours(kind):
     assert "_MISSING_TYPE" not in str(inspect.signature(kind))
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    x: int
+    y: int = 2
+    _: KW_ONLY
+    labels: list[str] = field(default_factory=list)
+
+
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Fast:
+    x: int
+    y: int = 2
+    _: KW_ONLY
+    labels: list[str] = field(default_factory=list)
+
+
+class Labelled(Fast):
+    """A subclass that has a dictionary."""
+
+
+def test_a_fast_constructor_looks_like_that_of_the_dataclass():
+    assert inspect.signature(Fast) == inspect.signature(Plain)
+    assert Fast.__init__.__annotations__ == Plain.__init__.__annotations__
+    assert Fast.__init__.__qualname__ == "Fast.__init__"
+
+
+@pytest.mark.parametrize("kind", [Fast, Labelled])
+def test_a_fast_constructor_fills_and_freezes_objects_of_the_class_and_its_subclasses(kind):
+    made = kind(1, labels=["a"])
+    assert (type(made), made.x, made.y, made.labels) == (kind, 1, 2, ["a"])
+    assert kind(1).labels is not kind(1).labels
+    assert replace(made, y=5) == kind(1, 5, labels=["a"])
+    assert pickle.loads(pickle.dumps(made)) == copy.copy(made) == made
+    with pytest.raises(FrozenInstanceError):
+        made.x = 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords"), [((), {}), ((1, 2, ["a"]), {}), ((1,), {"x": 2}), ((1,), {"z": 2})]
+)
+def test_a_fast_constructor_refuses_what_that_of_the_dataclass_refuses(arguments, keywords):
+    with pytest.raises(TypeError) as expected:
+        Plain(*arguments, **keywords)
+    with pytest.raises(TypeError) as refused:
+        Fast(*arguments, **keywords)
+    assert str(refused.value) == str(expected.value).replace("Plain", "Fast")
+
+
+def test_a_positional_maker_takes_the_fields_that_it_names_in_their_order():
+    make = positional_factory(Point, "labels", "x")
+    assert make(["a"], 1) == Point(1, labels=["a"])
+    assert positional_factory(Point, "x")(1) == Point(1)
+    assert positional_factory(Point, "x")(1).labels is not positional_factory(Point, "x")(1).labels
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+        make(["a"])
+
+
+def test_a_positional_maker_checks_unless_its_caller_has():
+    with pytest.raises(ValueError, match="must not be negative"):
+        positional_factory(Point, "x")(-1)
+    assert positional_factory(Point, "x", is_checked=False)(-1).x == -1

@@ -1,9 +1,11 @@
 """What became of an item: one verdict judges it, an error in place of every verdict errs it."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dokimos._core.example import Example
-from dokimos._core.outcome import Outcome
+from dokimos._core.outcome import Outcome, derive_outcome
 from dokimos._core.results import EvalResult, ItemResult, RunResult
 from dokimos._core.wire import from_json, to_json
 
@@ -55,6 +57,44 @@ def item(*results, error=None):
 def test_the_outcome_of_an_item(results, outcome):
     assert item(*results).outcome is outcome
     assert item(*reversed(results)).outcome is outcome
+
+
+class OtherTrue:
+    """A success of another library, such as NumPy: it is true and not the object True."""
+
+    def __bool__(self):
+        return True
+
+
+RESULTS = st.builds(
+    EvalResult,
+    st.just("a"),
+    st.sampled_from([None, 0.5]),
+    threshold=st.sampled_from([None, 0.5]),
+    success=st.sampled_from([None, False, True, OtherTrue()]),
+    error=st.sampled_from([None, "ValueError: no"]),
+    error_kind=st.sampled_from([None, "contested", "unavailable"]),
+    fail_on_error=st.booleans(),
+    decides=st.sampled_from([None, False, True]),
+)
+
+
+@given(st.lists(RESULTS, max_size=4))
+def test_an_item_is_what_the_gravest_of_its_results_says(results):
+    expected = Outcome.NOT_JUDGED
+    if any(r.errors_item for r in results):
+        expected = Outcome.ERRORED
+    elif any(r.success is False for r in results):
+        expected = Outcome.FAILED
+    elif any(r.success and r.decides is not False for r in results):
+        expected = Outcome.PASSED
+    elif any(r.error is not None and r.expects_verdict for r in results):
+        expected = Outcome.ERRORED
+    elif any(r.error is None and r.success is None and r.score is not None for r in results):
+        expected = Outcome.INFORMATIONAL
+    elif any(r.error is not None for r in results):
+        expected = Outcome.ERRORED
+    assert derive_outcome(None, results) is expected
 
 
 def test_a_task_without_outputs_is_an_error():

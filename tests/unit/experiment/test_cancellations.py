@@ -5,8 +5,10 @@ import contextlib
 
 import pytest
 
-from dokimos import Example, evaluate
+from dokimos import Dataset, Example, evaluate
 from dokimos.evaluators import FunctionEvaluator
+from dokimos.experiment._run_options import RunOptions
+from dokimos.experiment._task_calls import TaskCaller
 
 
 async def _cancel_itself():
@@ -67,3 +69,42 @@ async def score(case):
 def test_a_cancellation_before_an_evaluator_waits_is_one_of_the_run(functions):
     with pytest.raises(asyncio.CancelledError):
         run(str.upper, *functions)
+
+
+def test_what_an_item_left_cancelled_is_not_taken_for_the_cancellation_of_the_next_one():
+    async def give_up_later(question):
+        if question == "b":
+            raise asyncio.CancelledError("limit")
+        return await answer(question)
+
+    evaluators = [FunctionEvaluator(name="score", function=score)]
+    examples = [Example.of("a"), Example.of("b")]
+    result = evaluate(examples, give_up_later, evaluators, quiet=True, journal=False, parallelism=1)
+    assert [item.error for item in result.item_results] == [None, "CancelledError: limit"]
+
+
+async def _call(task):
+    caller = TaskCaller(task, RunOptions(), None, dataset=Dataset([Example.of("a")]))
+    return await caller.call_here(Example.of("a"), None)
+
+
+async def test_a_task_that_is_called_outside_a_run_may_raise_cancelled_error_by_itself():
+    async def give_up(question):
+        raise asyncio.CancelledError("limit")
+
+    outcome = await _call(give_up)
+    assert outcome.error == "CancelledError: limit"
+
+
+async def test_a_call_outside_a_run_ends_when_its_caller_is_cancelled():
+    begun = asyncio.Event()
+
+    async def wait(question):
+        begun.set()
+        await asyncio.Event().wait()
+
+    call = asyncio.create_task(_call(wait))
+    await begun.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
