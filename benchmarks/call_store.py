@@ -18,7 +18,7 @@ from dokimos.judges._factory import judge
 from dokimos.judges._run_call_store import RunCallStore
 
 ROUNDS: Final = 11
-BUDGET: Final = 0.25
+BUDGET: Final = 0.2
 
 
 class Forgetful:

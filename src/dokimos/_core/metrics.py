@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from operator import attrgetter
 from typing import Final, TypeAlias, TypeVar
 
+from dokimos._core.fast_constructor import fast_factory
 from dokimos._core.jsonable import WIRE_CONFIG
 from dokimos._core.means import exact_sum
 
@@ -55,7 +56,7 @@ class CallMetrics:
         """Add what is known on either side; the model and first chunk are kept where both agree on one."""
         if not isinstance(other, CallMetrics):
             return NotImplemented
-        return CallMetrics(
+        return _new(
             _total(self.tokens_in, other.tokens_in),
             _total(self.tokens_out, other.tokens_out),
             cost_usd=_total_cost(self.cost_usd, other.cost_usd),
@@ -67,6 +68,7 @@ class CallMetrics:
         )
 
 
+_new: Final = fast_factory(CallMetrics)  # a run with judges adds some for each item
 _KINDS: Final = (int, float)
 _NUMBERS: Final = tuple(f.name for f in fields(CallMetrics) if f.name != "model")
 _numbers: Final = attrgetter(*_NUMBERS)

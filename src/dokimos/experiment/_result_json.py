@@ -7,6 +7,7 @@ from json.encoder import encode_basestring as _quoted
 from typing import Final, TypeAlias
 
 from dokimos._core.jsonable import leaf_json, wire_writer
+from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
 
 MOST_TEMPLATES: Final = 1024
@@ -17,6 +18,7 @@ _Template: TypeAlias = tuple[float | None, str, str]
 
 _VERDICTS: Final = (bool, type(None))
 _write_any: Final = wire_writer(EvalResult)
+_write_metrics: Final = wire_writer(CallMetrics)
 
 
 class ResultJson:
@@ -30,6 +32,7 @@ class ResultJson:
 
     def __call__(self, result: EvalResult) -> str:
         name, score, success, reason = result.name, result.score, result.success, result.reason
+        metrics = result.metrics
         if (
             type(score) is not float
             or type(name) is not str
@@ -39,7 +42,7 @@ class ResultJson:
             or not reason.isascii()
             or type(result.metadata) is not dict
             or result.fail_on_error is not True
-            or result.metrics is not None
+            or (metrics is not None and type(metrics) is not CallMetrics)
             or result.error is not None
             or result.skipped is not None
             or result.error_kind is not None
@@ -61,6 +64,8 @@ class ResultJson:
         )
         if result.metadata:
             text = f'{text},"metadata":{leaf_json(result.metadata)}'
+        if metrics is not None:
+            text = f'{text},"metrics":{_write_metrics(metrics)}'
         return text + "}"
 
     def _add_template(self, result: EvalResult) -> _Template:

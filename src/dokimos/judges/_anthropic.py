@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from dokimos.judges._body_encoder import holds_prompt_as_text
 from dokimos.judges._capabilities import Capabilities, Mode
 from dokimos.judges._completion import Completion, Finish, TokenCounts, count, part, parts
 from dokimos.judges._model_request import Home, ModelRequest, omit_none
@@ -53,6 +54,7 @@ class AnthropicMessages(HttpJudge):
     def settings(self, capabilities: Capabilities) -> Mapping[str, Any]:
         return omit_none(top_p=self.top_p, temperature=self.temperature)
 
+    @holds_prompt_as_text
     def body(self, request: ModelRequest) -> dict[str, Any]:
         return {
             "model": self.model,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
+from dokimos.judges._body_encoder import holds_prompt_as_text
 from dokimos.judges._capabilities import Capabilities, Mode
 from dokimos.judges._completion import Completion, Finish, TokenCounts, count, part, parts
 from dokimos.judges._model_request import Home, ModelRequest, omit_none
@@ -75,6 +76,7 @@ class Gemini(HttpJudge):
             logprobs=self.top_logprobs,
         )
 
+    @holds_prompt_as_text
     def body(self, request: ModelRequest) -> dict[str, Any]:
         system = request.system and {"parts": [{"text": request.system}]}
         tool = _tool(request.schema) if request.schema is not None and request.mode is Mode.TOOL else {}

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from dokimos._core.metrics import CallMetrics
@@ -72,8 +73,8 @@ class CallRequest:
     def key(self) -> str:
         """The key under which stores have its reply; a run without a store never computes it."""
         if not self._key:
-            parts = (_json(self.identity), _json(self.prompt), self.schema_text)
-            canonical = f"[{', '.join(parts)}, {self.repeat}, {self.sample}]"
+            identity, prompt = _quoted(self.identity), _quoted(self.prompt)
+            canonical = f"[{identity}, {prompt}, {self.schema_text}, {self.repeat}, {self.sample}]"
             self._key = hashlib.sha256(canonical.encode("ascii")).hexdigest()[:32]
         return self._key
 
@@ -101,7 +102,6 @@ def _schema_text(schema: JsonSchemaDict | None) -> str:
 
 
 MOST_SCHEMAS: Final = 256
-_json: Final = json.JSONEncoder().encode
 _schema_texts: dict[int, tuple[JsonSchemaDict | None, str]] = {}
 
 

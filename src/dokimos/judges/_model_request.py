@@ -59,6 +59,8 @@ class Home:
         """
         if self.owns(url):
             return self.key_variable
+        if self.url_variable not in os.environ:  # asked at each call, and quicker than `get`
+            return None
         trusted = os.environ.get(self.url_variable, "").rstrip("/") == url
         return self.key_variable if trusted and os.environ.get(self.key_variable) else None
 

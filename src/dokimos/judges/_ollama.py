@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from dokimos.judges._body_encoder import holds_prompt_as_text
 from dokimos.judges._capabilities import Capabilities, Mode
 from dokimos.judges._completion import Completion, TokenCounts, count, part, parts, token_logprobs
 from dokimos.judges._model_request import ModelRequest, chat_messages, omit_none
@@ -45,6 +46,7 @@ class OllamaNative(HttpJudge):
             return {}
         return {"logprobs": True, "top_logprobs": self.top_logprobs}
 
+    @holds_prompt_as_text
     def body(self, request: ModelRequest) -> dict[str, Any]:
         shape = None if request.mode is Mode.TEXT else request.schema
         return {

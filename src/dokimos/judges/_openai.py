@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from dokimos._core.text import shorten
 from dokimos.errors import ConfigurationError, JudgeReplyError
+from dokimos.judges._body_encoder import holds_prompt_as_text
 from dokimos.judges._capabilities import Capabilities, Mode
 from dokimos.judges._completion import Completion, Finish, TokenCounts, count, part, parts, token_logprobs
 from dokimos.judges._model_request import Home, ModelRequest, chat_messages, is_within, omit_none
@@ -62,6 +63,7 @@ class ChatCompletions(HttpJudge):
             settings |= {name: self.max_tokens for name in accepted[:1]}
         return settings
 
+    @holds_prompt_as_text
     def body(self, request: ModelRequest) -> dict[str, Any]:
         shape = _chat_shape(request.schema, request.mode)
         return {"model": self.model, "messages": chat_messages(request), **request.settings, **shape}
@@ -138,6 +140,7 @@ class AzureOpenAI(ChatCompletions):
         deployment = quote(self.model, safe="")
         return f"{self.url}/openai/deployments/{deployment}/chat/completions?api-version={quote(version)}"
 
+    @holds_prompt_as_text
     def body(self, request: ModelRequest) -> dict[str, Any]:
         body = super().body(request)
         del body["model"]  # the path names the deployment
@@ -165,6 +168,7 @@ class OpenAIResponses(HttpJudge):
             include=include,
         )
 
+    @holds_prompt_as_text
     def body(self, request: ModelRequest) -> dict[str, Any]:
         return {
             "model": self.model,
@@ -242,11 +246,12 @@ def _tokens(usage: object, read: str, written: str) -> TokenCounts:
     """Read the usage of either protocol: they differ in what they call the tokens read and written."""
     if type(usage) is not dict:
         return TokenCounts()
+    of_read, of_written = usage.get(f"{read}_details"), usage.get(f"{written}_details")
     return TokenCounts(
-        tokens_in=count(usage.get(read)),
-        tokens_out=count(usage.get(written)),
-        cached=count(part(usage.get(f"{read}_details"), "cached_tokens")),
-        reasoning=count(part(usage.get(f"{written}_details"), "reasoning_tokens")),
+        count(usage.get(read)),
+        count(usage.get(written)),
+        count(of_read.get("cached_tokens")) if type(of_read) is dict else None,
+        count(of_written.get("reasoning_tokens")) if type(of_written) is dict else None,
     )
 
 

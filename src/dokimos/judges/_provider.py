@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from abc import ABC, abstractmethod
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
+from dokimos._core.fast_constructor import fast_factory
 from dokimos._core.metrics import CallMetrics, PriceTable
 from dokimos._http.address import find_url_fault, has_login
 from dokimos._http.body import max_reply_bytes
@@ -29,6 +29,7 @@ from dokimos._http.throttle import Limits
 from dokimos._runtime.redaction import register_secret
 from dokimos._runtime.terminal_text import escape_control_characters
 from dokimos.errors import ConfigurationError, JudgeReplyError, JudgeUnavailableError
+from dokimos.judges._body_encoder import BodyEncoder
 from dokimos.judges._capabilities import SYSTEM, Attempt, Capabilities, Mode, capabilities_of
 from dokimos.judges._completion import Completion, TokenCounts, explain_incomplete
 from dokimos.judges._model_request import Home, ModelRequest
@@ -38,7 +39,8 @@ from dokimos.judges._protocol import JsonSchemaDict, JudgeReply
 MAX_ADAPTATIONS: Final = 10
 ASSUMED_REPLY: Final = 300
 """Tokens that a reply is assumed to take where `max_tokens` does not say, for a ceiling on tokens."""
-_to_json: Final = json.JSONEncoder(check_circular=False).encode
+_new_metrics: Final = fast_factory(CallMetrics)
+_new_reply: Final = fast_factory(JudgeReply)
 _SETTINGS: Final = ("temperature", "max_tokens", "top_p", "seed", "top_logprobs", "system")
 
 
@@ -92,6 +94,7 @@ class HttpJudge(ABC):
     """What tells this judge from another: protocol, endpoint, model and parameters, never the key."""
     _target: Target = field(init=False, compare=False)
     _capabilities_key: tuple[str, str] = field(init=False, compare=False)
+    _encoder: BodyEncoder = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in self.lacks:
@@ -109,6 +112,7 @@ class HttpJudge(ABC):
             ("identity", self._identity(url)),
             ("_target", self._target_at(url)),
             ("_capabilities_key", (f"{type(self).__name__} {url}", self.model)),
+            ("_encoder", BodyEncoder()),
         ):
             object.__setattr__(self, name, value)
 
@@ -156,7 +160,7 @@ class HttpJudge(ABC):
         problem = explain_incomplete(completion, self.max_tokens)
         if problem is not None:
             raise JudgeReplyError(f"{self.label}: {problem}", metrics=metrics)
-        return JudgeReply(completion.text, metrics, completion.logprobs, self._is_held_to(schema))
+        return _new_reply(completion.text, metrics, completion.logprobs, self._is_held_to(schema))
 
     def answer(
         self, prompt: str, *, schema: JsonSchemaDict | None = None
@@ -205,9 +209,9 @@ class HttpJudge(ABC):
         if capabilities.refused:
             accepted = {name: value for name, value in accepted.items() if name not in capabilities.refused}
         text, system = self._messages(prompt, capabilities)
-        body = self.body(ModelRequest(text, system, schema, mode, accepted))
+        content = self._encoder.encode(self.body, ModelRequest(text, system, schema, mode, accepted))
         optional = (*accepted, *((SYSTEM,) if self.system else ()))
-        return _to_json(body).encode(), Attempt(mode, optional, schema)
+        return content, Attempt(mode, optional, schema)
 
     def _read(self, reply: Reply, prompt: str) -> tuple[Completion, CallMetrics]:
         metrics = self.metrics_of(self.tokens(reply.data), reply.latency_ms)
@@ -265,7 +269,7 @@ class HttpJudge(ABC):
 
     def metrics_of(self, tokens: TokenCounts, latency_ms: float) -> CallMetrics:
         """Return what a call cost, in dollars too where there is a price."""
-        metrics = CallMetrics(
+        metrics = _new_metrics(
             tokens.tokens_in,
             tokens.tokens_out,
             latency_ms=latency_ms,

@@ -9,7 +9,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring as _quoted
 from typing import Any, Final, Protocol
 
-from dokimos._core.jsonable import jsonable, wire_json
+from dokimos._core.jsonable import jsonable, wire_writer
 from dokimos._core.wire import from_json
 from dokimos._runtime.redaction import Redactor
 from dokimos.errors import TypeConversionError
@@ -18,6 +18,7 @@ from dokimos.judges._protocol import JudgeReply
 UNUSABLE: Final = "unusable"
 """Comes right after the key, where it is there at all."""
 _encoded: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_write_reply: Final = wire_writer(JudgeReply)
 _encoded_sorted: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(", ", ": ")).encode
 
 
@@ -71,22 +72,12 @@ class Recording:
 
     def to_line(self, *, stable: bool = False) -> bytes:
         """Return the line; a `stable` one has only what does not change from one recording to the next."""
-        text = self._stable_json() if stable else self._json()
-        # Half a surrogate pair cannot be encoded; its escape is valid JSON and reads back as the same.
-        return f"{text}\n".encode("utf-8", "backslashreplace")
+        return _encode_line(self._stable_json() if stable else self._json())
 
     def _json(self) -> str:
-        """Return the fields as JSON, the key first.
-
-        Put together from its parts, which saves a third of the time that encoding a tree takes.
-        """
+        """Return the fields as JSON, the key first."""
         unusable = "" if self.unusable is None else f'"{UNUSABLE}":{_quoted(self.unusable)},'
-        schema = "null" if self.schema is None else _quoted(self.schema)
-        return (
-            f'{{"key":{_quoted(self.key)},{unusable}"judge":{_quoted(self.judge)},"repeat":{self.repeat},'
-            f'"sample":{self.sample},"schema":{schema},"prompt":{_quoted(self.prompt)},'
-            f'"reply":{wire_json(self.reply)}}}'
-        )
+        return _format_call(self, self.judge, self.schema, self.prompt, self.reply, unusable)
 
     def _stable_json(self) -> str:
         reply = jsonable(self.reply)
@@ -130,6 +121,46 @@ class Recording:
         counts = (self.repeat, self.sample)
         if not all(isinstance(text, str) for text in texts) or not all(type(n) is int for n in counts):
             raise ValueError("it is not a recording: a field is of another type")
+
+
+class _Call(Protocol):
+    """What a call is told from others by, apart from its texts."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def repeat(self) -> int: ...
+    @property
+    def sample(self) -> int: ...
+
+
+def _format_call(
+    call: _Call, judge: str, schema: str | None, prompt: str, reply: JudgeReply, unusable: str = ""
+) -> str:
+    """Put the JSON of a call together, which saves a third of the time that encoding a tree takes."""
+    schema_json = "null" if schema is None else _quoted(schema)
+    return (
+        f'{{"key":{_quoted(call.key)},{unusable}"judge":{_quoted(judge)},"repeat":{call.repeat},'
+        f'"sample":{call.sample},"schema":{schema_json},"prompt":{_quoted(prompt)},'
+        f'"reply":{_write_reply(reply)}}}'
+    )
+
+
+def _encode_line(text: str) -> bytes:
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        # Half a surrogate pair cannot be encoded; its escape is valid JSON and reads back as the same.
+        return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def recording_line(request: Request, reply: JudgeReply, clean: Redactor, *, judge: str) -> bytes:
+    """Return what `Recording.of(request, reply, clean).to_line()` returns, in four fifths of the time.
+
+    `judge` is the identity of the judge with its secrets redacted: it is the same for many calls.
+    """
+    prompt, schema = clean(request.prompt), schema_hash(request.schema_text)
+    return _encode_line(_format_call(request, judge, schema, prompt, redact_reply(reply, clean)))
 
 
 @lru_cache(maxsize=256)

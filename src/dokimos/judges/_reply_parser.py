@@ -78,9 +78,11 @@ def parse_reply(
         # A closing tag that the judge may have quoted must not blank out everything before it.
         plain, ends_reasoning = without_reasoning(text, may_begin_inside=not judged.closes_reasoning)
     # The untouched text first: a verdict alone may quote a reasoning tag in its reason.
-    for whole in filter(None, map(whole_value, (text, plain) if ends_reasoning else (text,))):
-        with contextlib.suppress(ValueError):
-            return form.parse(whole)
+    for spelling in (text,) if plain is text or not ends_reasoning else (text, plain):
+        whole = whole_value(spelling)
+        if whole is not None:
+            with contextlib.suppress(ValueError):
+                return form.parse(whole)
     candidates = _collect_candidates(plain, form, judged)
     if not (candidates.has_values or candidates.broken):
         return form.parse_bare(plain)

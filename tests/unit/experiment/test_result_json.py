@@ -73,6 +73,14 @@ def test_a_result_that_differs_in_one_field_is_written_with_it(name: str) -> Non
             success=st.none() | st.booleans() | st.sampled_from([0, 1]),
             reason=st.text(),
             metadata=st.dictionaries(st.text(max_size=3), st.integers() | st.text(), max_size=2),
+            metrics=st.none()
+            | st.builds(
+                CallMetrics,
+                st.none() | st.integers(0, 2**70),
+                cost_usd=st.none() | st.floats(0, 1e300),
+                latency_ms=st.none() | st.floats(0, 1e9),
+                model=st.none() | st.text(max_size=5),
+            ),
         )
     )
 )

@@ -183,6 +183,66 @@ def test_a_reply_is_used_only_when_the_disk_has_it(path, opened, monkeypatch):
     assert asyncio.run(ask()).text == "yes"
 
 
+class Disk:
+    """A disk whose syncs end when they are let."""
+
+    def __init__(self):
+        self.begun, self.may_end = (
+            [threading.Event() for _ in range(3)],
+            [threading.Event() for _ in range(3)],
+        )
+        self.syncs = 0
+
+    def fsync(self, file):
+        number, self.syncs = self.syncs, self.syncs + 1
+        self.begun[number].set()
+        self.may_end[number].wait(60)
+
+
+def test_a_reply_that_comes_during_a_sync_waits_for_the_next_one(path, opened, monkeypatch):
+    disk = Disk()
+    monkeypatch.setattr(os, "fsync", disk.fsync)
+    store = opened(path)
+
+    async def ask():
+        first = asyncio.ensure_future(store.put(*call_of("one")))
+        await asyncio.to_thread(disk.begun[0].wait, 60)
+        later = [asyncio.ensure_future(store.put(*call_of(prompt))) for prompt in ("two", "three")]
+        await asyncio.sleep(0)  # until both are written
+        disk.may_end[0].set()
+        await first
+        await asyncio.to_thread(disk.begun[1].wait, 60)
+        assert not any(each.done() for each in later)
+        disk.may_end[1].set()
+        await asyncio.gather(*later)
+
+    asyncio.run(ask())
+    assert disk.syncs == 2
+
+
+def test_closing_waits_until_the_last_reply_is_on_disk(path, opened, monkeypatch):
+    disk = Disk()
+    monkeypatch.setattr(os, "fsync", disk.fsync)
+    store = opened(path)
+
+    async def ask():
+        putting = asyncio.ensure_future(store.put(*call_of("one")))
+        await asyncio.to_thread(disk.begun[0].wait, 60)
+        closing = asyncio.ensure_future(asyncio.to_thread(store.close))
+        await asyncio.wait([closing], timeout=0.05)
+        assert not closing.done()
+        disk.may_end[0].set()
+        await asyncio.gather(putting, closing)
+
+    asyncio.run(ask())
+    assert disk.syncs == 1
+
+
+def call_of(prompt):
+    asked = request(prompt)
+    return asked.key, asked, JudgeReply("yes", CallMetrics(3, 1))
+
+
 def test_a_full_disk_is_said_and_the_reply_is_used_all_the_same(path, opened, monkeypatch):
     def full(file):
         raise OSError(errno.ENOSPC, "No space left on device")
