@@ -6,15 +6,18 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, BinaryIO, Final, NoReturn, TypeAlias, cast
 
 from dokimos._core.example import Example
 from dokimos._core.excerpt import append_excerpt
 from dokimos._core.json_errors import describe_json_error
 from dokimos.datasets import _limits as limits
-from dokimos.datasets._limits import read_bounded_lines
+from dokimos.datasets._fast_json import load_lines_parser
+from dokimos.datasets._limits import read_bounded_lines, read_line_blocks
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import Source, bad_utf8
 from dokimos.errors import DatasetError
@@ -22,6 +25,8 @@ from dokimos.errors import DatasetError
 JsonObject: TypeAlias = dict[str, Any]
 
 _CHUNK: Final = 1 << 16
+_MUCH: Final = 4 << 20
+"""Bytes of JSONL that are worth the import of the fast parser."""
 _SPACE: Final = " \t\r\n"
 _NOT_SPACE: Final = re.compile(r"[^ \t\r\n]")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
@@ -65,25 +70,40 @@ def loads(text: str) -> Any:
 
 def read_jsonl(source: Source, rows: RowReader) -> Iterator[Example]:
     """Yield one example per line that is not blank. Raises `DatasetError` also where there are none."""
+    return chain.from_iterable(read_jsonl_batches(source, rows))
+
+
+def read_jsonl_batches(source: Source, rows: RowReader) -> Iterator[Sequence[Example]]:
+    """Yield what `read_jsonl` does, some at a time."""
     has_examples = False
-    read = rows.read
+    number, size = 1, 0  # of the line that comes next, and of all lines until then
+    parse_fast = load_lines_parser() if "pydantic_core" in sys.modules and not source.waits else None
     with source.open() as stream:
-        for number, raw in enumerate(read_bounded_lines(stream, source.label), 1):
-            try:
-                text = raw.decode().strip(_SPACE)
-                value, end = _scan(text, 0)
-            except (ValueError, StopIteration, RecursionError) as error:
-                # Only for lines that fail: blank ones and byte order marks cost the others nothing.
-                value = _parse_again(raw, error, source.label, number)
-                if value is _BLANK:
-                    continue
-            else:
-                if end != len(text):
-                    _trailing(source.label, number)
-            has_examples = True
-            yield read(value, number)
+        for lines in _read_lines(source, stream):
+            parsed = None if parse_fast is None else parse_fast(lines)
+            examples = None if parsed is None else rows.read_all(parsed)
+            if examples is not None:
+                has_examples = True
+                yield examples
+                number += len(lines)
+                continue
+            for value in _parse_lines(lines, source.label, number) if parsed is None else parsed:
+                if value is not _BLANK:
+                    has_examples = True
+                    yield (rows.read(value, number),)
+                number += 1
+            if parse_fast is None and not source.waits:
+                size += sum(map(len, lines))
+                parse_fast = load_lines_parser() if size > _MUCH else None
     if not has_examples:
         raise DatasetError("There are no examples: every line is blank.", path=source.label)
+
+
+def _read_lines(source: Source, stream: BinaryIO) -> Iterable[Sequence[bytes]]:
+    """Read lines, some at a time unless the next one may take long to come."""
+    if source.waits:
+        return ((line,) for line in read_bounded_lines(stream, source.label))
+    return read_line_blocks(stream, source.label)
 
 
 def read_json(source: Source, rows: RowReader, head: Head) -> Iterator[Example]:
@@ -256,6 +276,21 @@ class JsonCursor:
 
 
 _BLANK: Final = object()
+
+
+def _parse_lines(lines: Sequence[bytes], label: str | None, first: int) -> Iterator[Any]:
+    """Parse each line strictly; one without a value is _BLANK. Raises `DatasetError`."""
+    for number, raw in enumerate(lines, first):
+        try:
+            text = raw.decode().strip(_SPACE)
+            value, end = _scan(text, 0)
+        except (ValueError, StopIteration, RecursionError) as error:
+            # Only for lines that fail: blank ones and byte order marks cost the others nothing.
+            yield _parse_again(raw, error, label, number)
+        else:
+            if end != len(text):
+                _trailing(label, number)
+            yield value
 
 
 def _parse_again(raw: bytes, error: Exception, label: str | None, number: int) -> Any:

@@ -19,6 +19,9 @@ UNPACKED_FREELY: Final = 64 << 20
 LARGEST_RATIO: Final = 200
 """How many times as large it may become beyond that: text becomes 3 to 20 times as large, a bomb 1,000."""
 
+_BLOCK: Final = 1 << 15
+"""Bytes that are read at once."""
+
 
 def read_bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr]:
     """Yield the lines of a stream. Raises `DatasetError` for one that is too long, before it is all read."""
@@ -28,6 +31,30 @@ def read_bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr
         if len(line) > longest:
             raise line_too_long("The line", label, number)
         yield line
+
+
+def read_line_blocks(stream: BinaryIO, label: str | None) -> Iterator[list[bytes]]:
+    """Yield the lines of a file without their ends, many short ones or one long one at a time.
+
+    Raises `DatasetError` for a line that is too long, before it is all read, and after the lines before it.
+    """
+    read = getattr(stream, "read1", stream.read)  # gives what is there before it raises
+    number, rest = 0, b""
+    while block := read(_BLOCK):
+        *lines, rest = (rest + block).split(b"\n")
+        if lines:
+            yield lines
+            number += len(lines)
+        if len(rest) >= _BLOCK:
+            # One more than allowed, so that a line that is too long is noticed without being read to its end.
+            rest += stream.readline(MAX_RECORD_BYTES + 1 - len(rest))
+            if len(rest) > MAX_RECORD_BYTES:
+                raise line_too_long("The line", label, number + 1)
+            if rest.endswith(b"\n"):
+                yield [rest[:-1]]
+                number, rest = number + 1, b""
+    if rest:
+        yield [rest]
 
 
 def line_too_long(what: str, label: str | None, line: int) -> DatasetError:
