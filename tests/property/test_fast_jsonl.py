@@ -15,7 +15,8 @@ from dokimos.datasets._batched_examples import BatchedExamples
 from dokimos.datasets._dataset import DatasetStream
 from dokimos.datasets._fast_json import load_lines_parser
 from dokimos.datasets._fingerprint import Fingerprint
-from dokimos.datasets._json_format import loads, read_jsonl_batches
+from dokimos.datasets._json_format import loads
+from dokimos.datasets._jsonl_format import read_jsonl_batches
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import Source
 from dokimos.errors import DatasetError
@@ -159,7 +160,7 @@ def read_whole(data: bytes, *, one_by_one: bool) -> tuple[object, ...]:
 
 
 @settings(max_examples=120, deadline=None)
-@given(files(MEMBERS, 15) | files(USUAL, 200), st.sampled_from([64, 1 << 15]))
+@given(files(MEMBERS, 15) | files(USUAL, 200), st.sampled_from([64, 700, 1 << 15]))
 def test_a_file_is_read_in_blocks_as_it_is_line_by_line(data: bytes, block: int):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "_BLOCK", block)

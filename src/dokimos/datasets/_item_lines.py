@@ -9,7 +9,8 @@ from typing import Any, Final, TypeAlias
 from dokimos._core.example import Example
 from dokimos.datasets._csv_format import read_csv
 from dokimos.datasets._fingerprint import canonical_json
-from dokimos.datasets._json_format import Head, read_json, read_jsonl
+from dokimos.datasets._json_format import Head, read_json
+from dokimos.datasets._jsonl_format import read_jsonl
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import Source, find_format, sniff
 from dokimos.errors import DatasetError

@@ -1,4 +1,4 @@
-"""Parse JSON and JSONL strictly and as a stream, whatever their size."""
+"""Parse JSON strictly and as a stream, whatever its size."""
 
 from __future__ import annotations
 
@@ -6,28 +6,22 @@ import io
 import json
 import math
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, BinaryIO, Final, NoReturn, TypeAlias, cast
 
 from dokimos._core.example import Example
 from dokimos._core.excerpt import append_excerpt
 from dokimos._core.json_errors import describe_json_error
 from dokimos.datasets import _limits as limits
-from dokimos.datasets._fast_json import load_lines_parser
-from dokimos.datasets._limits import read_bounded_lines, read_line_blocks
 from dokimos.datasets._rows import RowReader
-from dokimos.datasets._source import Source, bad_utf8
+from dokimos.datasets._source import Source
 from dokimos.errors import DatasetError
 
 JsonObject: TypeAlias = dict[str, Any]
 
 _CHUNK: Final = 1 << 16
-_MUCH: Final = 4 << 20
-"""Bytes of JSONL that are worth the import of the fast parser."""
-_SPACE: Final = " \t\r\n"
+SPACE: Final = " \t\r\n"
 _NOT_SPACE: Final = re.compile(r"[^ \t\r\n]")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 # Python's own limit: int() of a longer text raises ValueError.
@@ -58,7 +52,7 @@ class Head:
 def loads(text: str) -> Any:
     """Parse one JSON value. Raises `ValueError` also for duplicate keys, NaN, infinities and deep nesting."""
     try:
-        value, end = _scan(text, 0)
+        value, end = scan(text, 0)
     except StopIteration:
         raise ValueError("Expected a JSON value") from None
     except RecursionError:
@@ -66,44 +60,6 @@ def loads(text: str) -> Any:
     if end != len(text):
         raise ValueError("Text after the end of the JSON value")
     return value
-
-
-def read_jsonl(source: Source, rows: RowReader) -> Iterator[Example]:
-    """Yield one example per line that is not blank. Raises `DatasetError` also where there are none."""
-    return chain.from_iterable(read_jsonl_batches(source, rows))
-
-
-def read_jsonl_batches(source: Source, rows: RowReader) -> Iterator[Sequence[Example]]:
-    """Yield what `read_jsonl` does, some at a time."""
-    has_examples = False
-    number, size = 1, 0  # of the line that comes next, and of all lines until then
-    parse_fast = load_lines_parser() if "pydantic_core" in sys.modules and not source.waits else None
-    with source.open() as stream:
-        for lines in _read_lines(source, stream):
-            parsed = None if parse_fast is None else parse_fast(lines)
-            examples = None if parsed is None else rows.read_all(parsed)
-            if examples is not None:
-                has_examples = True
-                yield examples
-                number += len(lines)
-                continue
-            for value in _parse_lines(lines, source.label, number) if parsed is None else parsed:
-                if value is not _BLANK:
-                    has_examples = True
-                    yield (rows.read(value, number),)
-                number += 1
-            if parse_fast is None and not source.waits:
-                size += sum(map(len, lines))
-                parse_fast = load_lines_parser() if size > _MUCH else None
-    if not has_examples:
-        raise DatasetError("There are no examples: every line is blank.", path=source.label)
-
-
-def _read_lines(source: Source, stream: BinaryIO) -> Iterable[Sequence[bytes]]:
-    """Read lines, some at a time unless the next one may take long to come."""
-    if source.waits:
-        return ((line,) for line in read_bounded_lines(stream, source.label))
-    return read_line_blocks(stream, source.label)
 
 
 def read_json(source: Source, rows: RowReader, head: Head) -> Iterator[Example]:
@@ -224,7 +180,7 @@ class JsonCursor:
         self.peek()
         while True:
             try:
-                value, end = _scan(self._text, self._at)
+                value, end = scan(self._text, self._at)
             except (ValueError, StopIteration, RecursionError) as error:
                 if self._ended or not self._may_be_cut_off(error):
                     self._fail_because(error)
@@ -271,51 +227,11 @@ class JsonCursor:
         return error.msg.startswith("Unterminated string") or len(self._text) - error.pos < _CUT_OFF
 
     def _fail_because(self, error: Exception) -> NoReturn:
-        message, at = _explain(error, self._text, self._at)
+        message, at = explain_fault(error, self._text, self._at)
         self.fail(message, at)
 
 
-_BLANK: Final = object()
-
-
-def _parse_lines(lines: Sequence[bytes], label: str | None, first: int) -> Iterator[Any]:
-    """Parse each line strictly; one without a value is _BLANK. Raises `DatasetError`."""
-    for number, raw in enumerate(lines, first):
-        try:
-            text = raw.decode().strip(_SPACE)
-            value, end = _scan(text, 0)
-        except (ValueError, StopIteration, RecursionError) as error:
-            # Only for lines that fail: blank ones and byte order marks cost the others nothing.
-            yield _parse_again(raw, error, label, number)
-        else:
-            if end != len(text):
-                _trailing(label, number)
-            yield value
-
-
-def _parse_again(raw: bytes, error: Exception, label: str | None, number: int) -> Any:
-    """Read a line that did not parse once more: it may be blank or start with a byte order mark."""
-    if isinstance(error, UnicodeDecodeError):
-        raise bad_utf8(error, label, number) from None
-    text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip(_SPACE)
-    if not text:
-        return _BLANK
-    try:
-        value, end = _scan(text, 0)
-    except (ValueError, StopIteration, RecursionError) as again:
-        message, at = _explain(again, text, 0)
-        located_message = append_excerpt(message, "\n" * (number - 1) + text, at + number - 1, number)
-        raise DatasetError(located_message, path=label, line=number) from None
-    if end != len(text):
-        _trailing(label, number)
-    return value
-
-
-def _trailing(label: str | None, number: int) -> NoReturn:
-    raise DatasetError("Text after the JSON object; each line holds one.", path=label, line=number)
-
-
-def _explain(error: Exception, text: str, start: int) -> tuple[str, int]:
+def explain_fault(error: Exception, text: str, start: int) -> tuple[str, int]:
     """Return a message and the position of the fault."""
     if isinstance(error, json.JSONDecodeError):
         return f"Not valid JSON: {describe_json_error(error)}.", error.pos
@@ -354,7 +270,7 @@ def _position(text: str, start: int, refused: _Refused) -> int:
 
 def _repeats(key: str, match: re.Match[str], open_objects: list[set[str] | None]) -> bool:
     keys = open_objects[-1] if open_objects else None
-    if keys is None or not match.string[match.end() :].lstrip(_SPACE).startswith(":"):
+    if keys is None or not match.string[match.end() :].lstrip(SPACE).startswith(":"):
         return False
     if json.loads(match[0]) != key:
         return False
@@ -385,6 +301,6 @@ def _no_constant(name: str) -> NoReturn:
 
 
 # The scanner itself, which json.loads wraps in two searches for white space.
-_scan: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder(
+scan: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder(
     object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
 ).scan_once  # type: ignore[attr-defined] # there since Python 2.7, but not in typeshed

@@ -10,7 +10,8 @@ from dokimos._core.example import Example
 from dokimos.datasets._batched_examples import BatchedExamples
 from dokimos.datasets._columns import check_columns
 from dokimos.datasets._csv_format import read_csv
-from dokimos.datasets._json_format import Head, read_json, read_jsonl_batches
+from dokimos.datasets._json_format import Head, read_json
+from dokimos.datasets._jsonl_format import read_jsonl_batches
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import FileFormat, Source, find_format, sniff
 from dokimos.datasets._tables import read_parquet

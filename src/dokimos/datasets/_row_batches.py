@@ -68,9 +68,7 @@ def _make_examples(columns: dict[str, tuple[Any, ...]], count: int) -> UsualExam
     expected = _read_maps(columns, "expectedOutput", OUTPUT)
     if expected is None:
         expected = [{} for _ in range(count)]
-    actual: Sequence[Any] = _read_maps(columns, "actualOutput", OUTPUT) or (None,) * count
-    if "actualOutput" in columns:
-        actual = [None if output[OUTPUT] is None else output for output in actual]
+    actual = _read_actual(columns) or (None,) * count
     metadata = columns.get("metadata")
     if metadata is None:
         metadata = tuple([{} for _ in range(count)])
@@ -79,14 +77,14 @@ def _make_examples(columns: dict[str, tuple[Any, ...]], count: int) -> UsualExam
     if not _ID_KINDS.issuperset(map(type, ids)) or "" in ids:
         raise _UnusualRows
     trees = columns.get("metrics")
-    metrics = _read_metrics(trees) if trees is not None else (None,) * count
+    metrics = (None,) * count if trees is None else _read_metrics(trees)
     examples = UsualExamples(_put_together(inputs, expected, metadata, ids, actual, metrics))
     if trees is not None:
-        examples.content = partial(ContentColumns.of_recorded, ids, metadata, inputs, expected, actual, trees)
+        recorded = (ids, metadata, inputs, expected, actual, trees)
+        examples.content = partial(ContentColumns.of_recorded, *recorded)
     elif _hold_texts(columns):
-        examples.content = partial(
-            ContentColumns.of_texts, columns["input"], columns["expectedOutput"], ids, metadata
-        )
+        texts = (columns["input"], columns["expectedOutput"], ids, metadata)
+        examples.content = partial(ContentColumns.of_texts, *texts)
     return examples
 
 
@@ -109,6 +107,14 @@ def _read_maps(columns: dict[str, tuple[Any, ...]], short: str, key: str) -> Seq
         if not all(maps):  # an empty one stands for others
             raise _UnusualRows
     return maps
+
+
+def _read_actual(columns: dict[str, tuple[Any, ...]]) -> Sequence[Any] | None:
+    """Return the recorded outputs; a short null means that nothing was recorded."""
+    outputs = _read_maps(columns, "actualOutput", OUTPUT)
+    if outputs is None or "actualOutput" not in columns:
+        return outputs
+    return [None if output[OUTPUT] is None else output for output in outputs]
 
 
 def _require_maps(column: Sequence[Any]) -> None:

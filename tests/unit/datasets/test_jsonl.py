@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from dokimos import Dataset, Example
-from dokimos.datasets import _json_format
+from dokimos.datasets import _jsonl_format
 from dokimos.errors import DatasetError
 
 TWO = '{"input": "a", "expectedOutput": "b"}\n{"input": "c"}\n'
@@ -110,17 +110,17 @@ def test_a_small_file_is_read_without_pydantic(tmp_path, monkeypatch):
     path = tmp_path / "rows.jsonl"
     path.write_text(TWO)
     monkeypatch.delitem(sys.modules, "pydantic_core")
-    monkeypatch.setattr(_json_format, "load_lines_parser", lambda: pytest.fail("the parser was loaded"))
+    monkeypatch.setattr(_jsonl_format, "load_lines_parser", lambda: pytest.fail("the parser was loaded"))
     assert len(Dataset.load(path)) == 2
 
 
 def test_a_large_file_is_read_with_the_fast_parser(tmp_path, monkeypatch):
     path = tmp_path / "rows.jsonl"
     path.write_text(TWO * 4_000)
-    strict = _json_format._scan
+    strict = _jsonl_format.scan
     lines = []
-    monkeypatch.setattr(_json_format, "_MUCH", 100_000)
-    monkeypatch.setattr(_json_format, "_scan", lambda text, at: lines.append(text) or strict(text, at))
+    monkeypatch.setattr(_jsonl_format, "_MUCH", 100_000)
+    monkeypatch.setattr(_jsonl_format, "scan", lambda text, at: lines.append(text) or strict(text, at))
     monkeypatch.delitem(sys.modules, "pydantic_core")
     assert len(Dataset.load(path)) == 8_000
     assert 0 < len(lines) < 6_000
