@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Generic, TypeVar, overload
 
 from dokimos._core import checks
@@ -15,8 +16,9 @@ from dokimos._core.example import Example, convert_types
 from dokimos._core.printable import Printable
 from dokimos._core.text import quote
 from dokimos._core.type_parameters import In, In_co, Out, Out_co
+from dokimos.datasets._batched_examples import StreamSummary
 from dokimos.datasets._dataset_source import DatasetSource
-from dokimos.datasets._fingerprint import BATCH, Fingerprint, IdCounter
+from dokimos.datasets._fingerprint import Fingerprint
 from dokimos.datasets._rows import duplicate_id
 from dokimos.datasets._split import part_sizes, shuffle
 from dokimos.errors import ConfigurationError, DatasetError
@@ -332,24 +334,13 @@ class DatasetStream(Iterable[Example[In_co, Out_co]], Generic[In_co, Out_co]):
         return f"DatasetStream({self.name!r})"
 
     def __iter__(self) -> Iterator[Example[In_co, Out_co]]:
-        fingerprint = Fingerprint()
-        ids = IdCounter()
-        given_out: list[Example] = []
-        remember = given_out.append
-        room = BATCH
-        for example in self._read():
-            yield example  # at once, since the next one may take long to come
-            remember(example)
-            room -= 1
-            if not room:
-                fingerprint.add_all(given_out)
-                ids.add_all(given_out)
-                given_out.clear()
-                room = BATCH
-        fingerprint.add_all(given_out)
-        ids.add_all(given_out)
-        self.fingerprint = fingerprint.digest()
-        self.duplicate_ids = ids.duplicates()
+        return chain.from_iterable(self._read_batches())
+
+    def _read_batches(self) -> Iterator[Sequence[Example[In_co, Out_co]]]:
+        summary = StreamSummary()
+        yield from summary.pass_on(self._read())
+        self.fingerprint = summary.fingerprint()
+        self.duplicate_ids = summary.duplicate_ids()
 
 
 def _with_source(loaded: Loaded, uri: Location) -> Loaded:

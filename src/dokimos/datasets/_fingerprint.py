@@ -6,17 +6,19 @@ import hashlib
 import json
 import marshal
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from json.encoder import encode_basestring_ascii as _quoted
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from dokimos._core.example import Example
 from dokimos._core.jsonable import jsonable
 from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.metrics import CallMetrics
-from dokimos.datasets._row_metrics import order_metrics
+from dokimos.datasets._row_metrics import order_metrics, order_plain_metrics
 
 # CPython's own encoder, made once: json.dumps makes a new one for every call.
 _make_encoder: Callable[..., Callable[[Any, int], tuple[str, ...]]] | None = getattr(
@@ -58,6 +60,42 @@ def canonical_json(example: Example) -> str:
     return f"{{{','.join(members)}}}"
 
 
+@dataclass(frozen=True, slots=True)
+class ContentColumns:
+    """What `Fingerprint` hashes of some examples."""
+
+    texts: Sequence[tuple[str, str]]
+    """Input and expected output of each if all are usual rows, else nothing."""
+    rest: Sequence[tuple[Any, ...]]
+
+    @classmethod
+    def of_texts(
+        cls,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        ids: Sequence[str | None],
+        metadata: Sequence[dict[str, Any]],
+    ) -> ContentColumns:
+        """Make the content of usual rows: one text in, one text out, nothing recorded."""
+        texts = list(zip(inputs, outputs, strict=True))
+        rest = list(zip(map(len, inputs), map(len, outputs), ids, order_all_keys(metadata), strict=True))
+        return cls(texts, rest)
+
+    @classmethod
+    def of_recorded(
+        cls,
+        ids: Sequence[str | None],
+        metadata: Sequence[dict[str, Any]],
+        inputs: Sequence[dict[str, Any]],
+        outputs: Sequence[dict[str, Any]],
+        actual: Sequence[dict[str, Any] | None],
+        metrics: Sequence[dict[str, Any]],
+    ) -> ContentColumns:
+        """Make the content of rows with metrics, of which these are the trees that make plain ones."""
+        columns = map(order_all_keys, (metadata, inputs, outputs, actual))
+        return cls((), list(zip(ids, *columns, order_plain_metrics(metrics), strict=True)))
+
+
 class Fingerprint:
     """A hash over examples, added in order; what is not content (file format, name) does not count.
 
@@ -92,15 +130,29 @@ class Fingerprint:
                 self._rest.append(_content(example))
             # A fixed size, so that the digest does not depend on how many examples each call adds.
             if len(self._rest) == BATCH:
-                self._hash.update(self._pending())
-                self._texts.clear()
-                self._rest.clear()
+                self._hash_pending()
+
+    def add_columns(self, columns: ContentColumns) -> None:
+        """Add what was read column by column, which gives the same as its examples and costs half as much."""
+        at, count = 0, len(columns.rest)
+        while at < count:
+            end = at + BATCH - len(self._rest)
+            self._texts += chain.from_iterable(columns.texts[at:end])
+            self._rest += columns.rest[at:end]
+            at = end
+            if len(self._rest) == BATCH:
+                self._hash_pending()
 
     def digest(self) -> str:
         """Return the hash of what was added so far, as 32 hexadecimal digits."""
         whole = self._hash.copy()
         whole.update(self._pending())
         return whole.hexdigest()[:32]
+
+    def _hash_pending(self) -> None:
+        self._hash.update(self._pending())
+        self._texts.clear()
+        self._rest.clear()
 
     def _pending(self) -> bytes:
         texts = "".join(self._texts).encode("utf-8", "surrogatepass")
@@ -125,8 +177,11 @@ class IdCounter:
 
     def add_all(self, examples: Iterable[Example]) -> None:
         """Count the examples that have an id."""
+        self.add_ids([example.id for example in examples if example.id is not None])
+
+    def add_ids(self, ids: Iterable[str]) -> None:
         appends = self._appends
-        for key in [hash(example.id) for example in examples if example.id is not None]:
+        for key in map(hash, ids):
             appends[key & 255](key)
 
     def duplicates(self) -> int:
@@ -165,8 +220,27 @@ def _content(example: Example) -> tuple[Any, ...]:
     return content if error is None else (*content, error)
 
 
+def order_all_keys(contents: Sequence[Mapping[str, Any] | None]) -> list[Any]:
+    """Normalize the order of the keys of several maps; None stays."""
+    if set(map(type, contents)) == {dict}:
+        maps = cast("Sequence[dict[str, Any]]", contents)
+        keys = set(map(tuple, maps))
+        values = list(chain.from_iterable(map(dict.values, maps)))
+        first = keys.pop()
+        if not keys and {str}.issuperset(map(type, first)) and _SCALARS.issuperset(map(type, values)):
+            if len(first) == 1:
+                return [((first[0], value),) for value in values]
+            if first:
+                names, pick = _key_order(first)
+                return [(names, pick(content)) for content in maps]
+    return [None if content is None else _order_keys(content) for content in contents]
+
+
 def _order_keys(content: Mapping[str, Any]) -> Any:
     """Normalize the order of the keys of a map."""
+    if len(content) == 1:
+        (member,) = content.items()
+        return (member,) if type(member[1]) in _SCALARS else _sort_tree(jsonable(content))
     for value in content.values():
         if type(value) not in _SCALARS:
             return _sort_tree(jsonable(content))

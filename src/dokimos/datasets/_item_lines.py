@@ -9,7 +9,8 @@ from typing import Any, Final, TypeAlias
 from dokimos._core.example import Example
 from dokimos.datasets._csv_format import read_csv
 from dokimos.datasets._fingerprint import canonical_json
-from dokimos.datasets._json_format import Head, read_json, read_jsonl
+from dokimos.datasets._json_format import Head, read_json
+from dokimos.datasets._jsonl_format import read_jsonl
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import Source, find_format, sniff
 from dokimos.errors import DatasetError
@@ -52,6 +53,9 @@ class _LineReader(RowReader):
     def read(self, row: object, line: int | None = None) -> Example:
         self.line = line or 0
         return super().read(row, line)
+
+    def read_all(self, rows: object) -> None:
+        """Leave all to `read`, which gets the line of each."""
 
 
 def _read_with_lines(path: Path) -> Iterator[tuple[Example, int]]:

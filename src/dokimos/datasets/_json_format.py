@@ -1,4 +1,4 @@
-"""Parse JSON and JSONL strictly and as a stream, whatever their size."""
+"""Parse JSON strictly and as a stream, whatever its size."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from dokimos._core.example import Example
 from dokimos._core.excerpt import append_excerpt
 from dokimos._core.json_errors import describe_json_error
 from dokimos.datasets import _limits as limits
-from dokimos.datasets._limits import read_bounded_lines
 from dokimos.datasets._rows import RowReader
-from dokimos.datasets._source import Source, bad_utf8
+from dokimos.datasets._source import Source
 from dokimos.errors import DatasetError
 
 JsonObject: TypeAlias = dict[str, Any]
 
 _CHUNK: Final = 1 << 16
-_SPACE: Final = " \t\r\n"
+SPACE: Final = " \t\r\n"
 _NOT_SPACE: Final = re.compile(r"[^ \t\r\n]")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 # Python's own limit: int() of a longer text raises ValueError.
@@ -53,7 +52,7 @@ class Head:
 def loads(text: str) -> Any:
     """Parse one JSON value. Raises `ValueError` also for duplicate keys, NaN, infinities and deep nesting."""
     try:
-        value, end = _scan(text, 0)
+        value, end = scan(text, 0)
     except StopIteration:
         raise ValueError("Expected a JSON value") from None
     except RecursionError:
@@ -61,29 +60,6 @@ def loads(text: str) -> Any:
     if end != len(text):
         raise ValueError("Text after the end of the JSON value")
     return value
-
-
-def read_jsonl(source: Source, rows: RowReader) -> Iterator[Example]:
-    """Yield one example per line that is not blank. Raises `DatasetError` also where there are none."""
-    has_examples = False
-    read = rows.read
-    with source.open() as stream:
-        for number, raw in enumerate(read_bounded_lines(stream, source.label), 1):
-            try:
-                text = raw.decode().strip(_SPACE)
-                value, end = _scan(text, 0)
-            except (ValueError, StopIteration, RecursionError) as error:
-                # Only for lines that fail: blank ones and byte order marks cost the others nothing.
-                value = _parse_again(raw, error, source.label, number)
-                if value is _BLANK:
-                    continue
-            else:
-                if end != len(text):
-                    _trailing(source.label, number)
-            has_examples = True
-            yield read(value, number)
-    if not has_examples:
-        raise DatasetError("There are no examples: every line is blank.", path=source.label)
 
 
 def read_json(source: Source, rows: RowReader, head: Head) -> Iterator[Example]:
@@ -204,7 +180,7 @@ class JsonCursor:
         self.peek()
         while True:
             try:
-                value, end = _scan(self._text, self._at)
+                value, end = scan(self._text, self._at)
             except (ValueError, StopIteration, RecursionError) as error:
                 if self._ended or not self._may_be_cut_off(error):
                     self._fail_because(error)
@@ -251,36 +227,11 @@ class JsonCursor:
         return error.msg.startswith("Unterminated string") or len(self._text) - error.pos < _CUT_OFF
 
     def _fail_because(self, error: Exception) -> NoReturn:
-        message, at = _explain(error, self._text, self._at)
+        message, at = explain_fault(error, self._text, self._at)
         self.fail(message, at)
 
 
-_BLANK: Final = object()
-
-
-def _parse_again(raw: bytes, error: Exception, label: str | None, number: int) -> Any:
-    """Read a line that did not parse once more: it may be blank or start with a byte order mark."""
-    if isinstance(error, UnicodeDecodeError):
-        raise bad_utf8(error, label, number) from None
-    text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip(_SPACE)
-    if not text:
-        return _BLANK
-    try:
-        value, end = _scan(text, 0)
-    except (ValueError, StopIteration, RecursionError) as again:
-        message, at = _explain(again, text, 0)
-        located_message = append_excerpt(message, "\n" * (number - 1) + text, at + number - 1, number)
-        raise DatasetError(located_message, path=label, line=number) from None
-    if end != len(text):
-        _trailing(label, number)
-    return value
-
-
-def _trailing(label: str | None, number: int) -> NoReturn:
-    raise DatasetError("Text after the JSON object; each line holds one.", path=label, line=number)
-
-
-def _explain(error: Exception, text: str, start: int) -> tuple[str, int]:
+def explain_fault(error: Exception, text: str, start: int) -> tuple[str, int]:
     """Return a message and the position of the fault."""
     if isinstance(error, json.JSONDecodeError):
         return f"Not valid JSON: {describe_json_error(error)}.", error.pos
@@ -319,7 +270,7 @@ def _position(text: str, start: int, refused: _Refused) -> int:
 
 def _repeats(key: str, match: re.Match[str], open_objects: list[set[str] | None]) -> bool:
     keys = open_objects[-1] if open_objects else None
-    if keys is None or not match.string[match.end() :].lstrip(_SPACE).startswith(":"):
+    if keys is None or not match.string[match.end() :].lstrip(SPACE).startswith(":"):
         return False
     if json.loads(match[0]) != key:
         return False
@@ -350,6 +301,6 @@ def _no_constant(name: str) -> NoReturn:
 
 
 # The scanner itself, which json.loads wraps in two searches for white space.
-_scan: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder(
+scan: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder(
     object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
 ).scan_once  # type: ignore[attr-defined] # there since Python 2.7, but not in typeshed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, AnyStr, BinaryIO, Final
 
@@ -19,6 +19,13 @@ UNPACKED_FREELY: Final = 64 << 20
 LARGEST_RATIO: Final = 200
 """How many times as large it may become beyond that: text becomes 3 to 20 times as large, a bomb 1,000."""
 
+MANY_LINES: Final = 8
+"""Lines that are worth to be read together."""
+_BLOCK: Final = 1 << 15
+"""Bytes that are read at once."""
+_LONG_LINES: Final = 64
+"""Lines that are read one by one where a block had few: long ones cost twice as much out of blocks."""
+
 
 def read_bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr]:
     """Yield the lines of a stream. Raises `DatasetError` for one that is too long, before it is all read."""
@@ -28,6 +35,33 @@ def read_bounded_lines(stream: IO[AnyStr], label: str | None) -> Iterator[AnyStr
         if len(line) > longest:
             raise line_too_long("The line", label, number)
         yield line
+
+
+def read_line_blocks(stream: BinaryIO, label: str | None) -> Iterator[Sequence[bytes]]:
+    """Yield the lines of a file, many short ones at a time and long ones singly, with or without their ends.
+
+    Raises `DatasetError` for a line that is too long, before it is all read, and after the lines before it.
+    """
+    read = getattr(stream, "read1", stream.read)  # gives what is there before it raises
+    number, rest = 1, b""
+    while block := read(_BLOCK):
+        *lines, rest = (rest + block).split(b"\n")
+        if lines:
+            yield lines
+            number += len(lines)
+        if len(lines) >= MANY_LINES:
+            continue
+        for _ in range(_LONG_LINES):
+            # One more than allowed, so that a line that is too long is noticed without being read to its end.
+            rest += stream.readline(MAX_RECORD_BYTES + 1 - len(rest))
+            if len(rest) > MAX_RECORD_BYTES:
+                raise line_too_long("The line", label, number)
+            if not rest.endswith(b"\n"):
+                break  # the end of the file
+            yield (rest,)
+            number, rest = number + 1, b""
+    if rest:
+        yield (rest,)
 
 
 def line_too_long(what: str, label: str | None, line: int) -> DatasetError:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from dokimos._core.example import Example
+from dokimos.datasets._batched_examples import BatchedExamples
 from dokimos.datasets._columns import check_columns
 from dokimos.datasets._csv_format import read_csv
-from dokimos.datasets._json_format import Head, read_json, read_jsonl
+from dokimos.datasets._json_format import Head, read_json
+from dokimos.datasets._jsonl_format import read_jsonl_batches
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import FileFormat, Source, find_format, sniff
 from dokimos.datasets._tables import read_parquet
@@ -65,19 +67,19 @@ def stream_source(source: Source, format: FileFormat, columns: Columns = None) -
     read = _reader(source, format, columns, head, ",")
     if format == "json":
         # Reads up to the first example, by when a name that stands before them is known.
-        next(read(), None)
+        next(iter(read()), None)
     return DatasetStream(read, head.name or source.name, head.description, waits=source.waits)
 
 
 def _reader(
     source: Source, format: FileFormat, columns: Columns, head: Head, delimiter: str
-) -> Callable[[], Iterator[Example]]:
+) -> Callable[[], Iterable[Example]]:
     check_columns(columns)
     match format:
         case "json":
             return lambda: read_json(source, RowReader(source.label, columns), head)
         case "jsonl":
-            return lambda: read_jsonl(source, RowReader(source.label, columns))
+            return lambda: BatchedExamples(read_jsonl_batches(source, RowReader(source.label, columns)))
         case "csv":
             return lambda: read_csv(source, columns, delimiter)
         case "tsv":

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, Final
 
-from dokimos._core.fast_constructor import fast_factory
+from dokimos._core.fast_constructor import fast_factory, open_class
 from dokimos._core.jsonable import camel_case, jsonable
 from dokimos._core.metrics import CallMetrics
 
 _new_metrics: Final = fast_factory(CallMetrics)
+_ATTRIBUTES: Final = tuple(f.name for f in fields(CallMetrics))
+_UnfinishedMetrics: Final = open_class(CallMetrics, _ATTRIBUTES)
 _KINDS: Final[dict[str, type]] = {"model": str} | dict.fromkeys(
     ("tokens_in", "tokens_out", "cached_tokens_in", "reasoning_tokens_out"), int
 )
 _MEMBERS: Final = {camel_case(f.name): (f.name, _KINDS.get(f.name, float)) for f in fields(CallMetrics)}
+_LARGE: Final = 1 << 63
+"""Numbers below it are the same in a file and for a fingerprint."""
 _NAMES: Final = sorted(_MEMBERS)
 _read_in_order: Final = attrgetter(*(_MEMBERS[name][0] for name in _NAMES))
 
@@ -27,6 +33,49 @@ def read_metrics(tree: Any) -> CallMetrics:
     from dokimos._core.wire import from_json
 
     return from_json(CallMetrics, tree)
+
+
+def read_plain_metrics(trees: Sequence[Any]) -> list[CallMetrics] | None:
+    """Return the metrics of parsed trees, None unless all have the same names and are as we write them."""
+    names = set(map(tuple, trees)) if set(map(type, trees)) == {dict} else set()
+    if len(names) != 1:
+        return None
+    columns: dict[str, Sequence[Any]] = {}
+    for name, column in zip(names.pop(), zip(*map(dict.values, trees), strict=True), strict=True):
+        attribute, kind = _MEMBERS.get(name, ("", None))
+        if set(map(type, column)) != {kind}:
+            return None
+        if not (all(map(str.isascii, column)) if kind is str else 0 <= min(column) <= max(column) < _LARGE):
+            return None
+        columns[attribute] = column
+    return _put_together([columns.get(name, repeat(None)) for name in _ATTRIBUTES]) if columns else None
+
+
+def order_plain_metrics(trees: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what `order_metrics` does of those that `read_plain_metrics` has read."""
+    names = sorted(trees[0])
+    return [{name: tree[name] for name in names} for tree in trees]
+
+
+def _put_together(columns: Iterable[Iterable[Any]]) -> list[CallMetrics]:
+    new = object.__new__
+    made: list[Any] = []
+    # Not strict: a column that is missing is repeated without end.
+    for values in zip(*columns, strict=False):
+        metrics: Any = new(_UnfinishedMetrics)
+        (
+            metrics.tokens_in,
+            metrics.tokens_out,
+            metrics.cost_usd,
+            metrics.latency_ms,
+            metrics.first_chunk_ms,
+            metrics.model,
+            metrics.cached_tokens_in,
+            metrics.reasoning_tokens_out,
+        ) = values
+        metrics.__class__ = CallMetrics
+        made.append(metrics)
+    return made
 
 
 def _read_plain(tree: dict[str, Any]) -> CallMetrics | None:
@@ -48,5 +97,7 @@ def order_metrics(metrics: CallMetrics) -> dict[str, Any]:
     """Return what `jsonable` does, in the order of the names."""
     pairs = zip(_NAMES, _read_in_order(metrics), strict=True)
     return {
-        name: value if type(value) is float else jsonable(value) for name, value in pairs if value is not None
+        name: value if type(value) is float or (type(value) is int and value < _LARGE) else jsonable(value)
+        for name, value in pairs
+        if value is not None
     }

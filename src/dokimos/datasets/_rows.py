@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from dokimos._core.example import Example
-from dokimos._core.fast_constructor import open_class
 from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.metrics import CallMetrics
 from dokimos.datasets._columns import WIRE_NAMES, ColumnMap, suggestion
+from dokimos.datasets._row_batches import UnfinishedExample, UsualExamples, read_usual_rows
 from dokimos.datasets._row_metrics import read_metrics
 from dokimos.datasets._row_names import UnknownNames, are_metrics
 from dokimos.errors import DatasetError, TypeConversionError
@@ -22,12 +22,6 @@ _USUAL: Final = frozenset({"id", "input", "inputs", "expectedOutput", "expectedO
 _EXAMPLE_FIELDS: Final = frozenset(WIRE_NAMES.values())
 _RECORDED: Final = _EXAMPLE_FIELDS - _USUAL
 """Names of what an application has answered already."""
-
-
-# What the constructor of `Example` does beyond setting its slots, a row does not need: its maps were parsed
-# for it alone, so they need no copies, and `read` has checked them. That is 1.7 of the 7.5 µs that a
-# plain row would take (`benchmarks/dataset_iteration.py`). A test compares the two ways.
-_UnfinishedExample: Final = open_class(Example, tuple(field.name for field in fields(Example)))
 
 
 class RowReader:
@@ -64,7 +58,7 @@ class RowReader:
             metadata = self._map(metadata, "metadata", line)
         if id is not None and (type(id) is not str or not id):
             id = self._id(id, line)
-        example: Any = object.__new__(_UnfinishedExample)
+        example: Any = object.__new__(UnfinishedExample)
         example.inputs = inputs
         example.expected_outputs = expected
         example.metadata = metadata
@@ -76,6 +70,10 @@ class RowReader:
         example.__class__ = Example
         finished: Example = example
         return finished
+
+    def read_all(self, rows: Sequence[dict[str, Any]]) -> UsualExamples | None:
+        """Return what `read` makes of each parsed row, None where they have to be read one by one."""
+        return read_usual_rows(rows) if self._columns is None else None
 
     def _in_our_names(self, row: object, line: int | None) -> dict[str, Any]:
         """Rename what `columns` or snake_case call otherwise."""

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from dataclasses import fields
 
 import pytest
 
 from dokimos import Dataset, Example
+from dokimos.datasets import _jsonl_format
 from dokimos.errors import DatasetError
 
 TWO = '{"input": "a", "expectedOutput": "b"}\n{"input": "c"}\n'
@@ -101,3 +103,33 @@ def test_a_row_is_the_example_that_its_constructor_makes(tmp_path):
     assert {field.name: getattr(example, field.name) for field in fields(Example)} == {
         field.name: getattr(made, field.name) for field in fields(Example)
     }
+
+
+def test_a_small_file_is_read_without_pydantic(tmp_path, monkeypatch):
+    """Its parser takes longer to load than such a file takes to read."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text(TWO)
+    monkeypatch.delitem(sys.modules, "pydantic_core")
+    monkeypatch.setattr(_jsonl_format, "load_lines_parser", lambda: pytest.fail("the parser was loaded"))
+    assert len(Dataset.load(path)) == 2
+
+
+def test_a_large_file_is_read_with_the_fast_parser(tmp_path, monkeypatch):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(TWO * 4_000)
+    strict = _jsonl_format.scan
+    lines = []
+    monkeypatch.setattr(_jsonl_format, "_MUCH", 100_000)
+    monkeypatch.setattr(_jsonl_format, "scan", lambda text, at: lines.append(text) or strict(text, at))
+    monkeypatch.delitem(sys.modules, "pydantic_core")
+    assert len(Dataset.load(path)) == 8_000
+    assert 0 < len(lines) < 6_000
+
+
+def test_what_stands_before_damaged_gzip_is_given_out(tmp_path):
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress(b"".join(b'{"input": "%d"}\n' % n for n in range(50_000)))[:-20])
+    examples = []
+    with pytest.raises(DatasetError, match=r"rows.jsonl.gz: Damaged gzip data"):
+        examples.extend(Dataset.stream(path))
+    assert len(examples) > 40_000

@@ -38,6 +38,20 @@ class TestLongValues:
             Dataset.load(path)
         assert raised.value.line == 3
 
+    @pytest.mark.parametrize("short", [0, 7, 20, 2_000])
+    @pytest.mark.parametrize("end", ["", "\n"])
+    def test_a_long_line_of_jsonl_between_short_ones(self, tmp_path, short, end):
+        path = tmp_path / "rows.jsonl"
+        lines = f"{row(50)}\n" * short
+        path.write_text(f"{lines}{row(LONGEST - 1)}\n{lines}{row(LONGEST - 1)}{end}")
+        assert [len(example.input) for example in Dataset.load(path)] == [
+            len(json.loads(line)["input"]) for line in path.read_text().splitlines()
+        ]
+        path.write_text(f"{lines}{row(LONGEST + 1)}{end}")
+        with pytest.raises(DatasetError) as raised:
+            Dataset.load(path)
+        assert raised.value.line == short + 1
+
     def test_a_line_of_csv(self, tmp_path):
         path = tmp_path / "rows.csv"
         path.write_text(f"input\nshort\n{'a' * (LONGEST + 1)}\n")

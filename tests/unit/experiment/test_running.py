@@ -18,7 +18,8 @@ from dokimos._core.results import EvalResult, RunStatus, Score
 from dokimos._core.task_result import TaskResult
 from dokimos._core.test_case import EvalTestCase
 from dokimos.datasets._answer_replay import recorded_task
-from dokimos.datasets._dataset import BATCH, Dataset, DatasetStream
+from dokimos.datasets._dataset import Dataset, DatasetStream
+from dokimos.datasets._fingerprint import BATCH
 from dokimos.errors import ConfigurationError, DatasetError, JudgeReplyError, TooManyErrors
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._function import evaluator

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from dokimos._core.example import Example
 from dokimos._core.jsonable import jsonable
 from dokimos.datasets._csv_format import read_csv
-from dokimos.datasets._json_format import read_jsonl
+from dokimos.datasets._jsonl_format import read_jsonl
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import Source
 from dokimos.datasets._tables import read_parquet
