@@ -400,13 +400,14 @@ def _free_port():
 def test_a_cluster_that_is_started_here_asks_nobody_else_anything(app, monkeypatch):
     monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
     peers, settings = set(), set()
+    package = os.path.dirname(ray.__file__)
 
     def watch():
         while not done.wait(0.1):
             for process in psutil.process_iter():
                 with contextlib.suppress(psutil.Error):
                     command = process.cmdline()[:4]
-                    if any(each.startswith("ray::") or f"{os.sep}ray{os.sep}" in each for each in command):
+                    if any(each.startswith(("ray::", package)) for each in command):
                         environ = process.environ()
                         if "PATH" in environ:  # else its title has been written over it
                             settings.add(environ.get("RAY_USAGE_STATS_ENABLED"))

@@ -274,7 +274,10 @@ def test_workers_share_the_items_and_end_with_the_run(app):
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dokimos-worker")]
+    for thread in threading.enumerate():
+        if thread.name.startswith("dokimos-worker"):
+            thread.join(30)  # it hears at any moment that its worker has ended
+            assert not thread.is_alive()
 
 
 def test_an_item_whose_worker_is_killed_is_worked_on_once_more(app):

@@ -214,10 +214,10 @@ class _Mailbox:
         self._posted: deque[Callable[[], None]] = deque()
         self._woken = False
 
-    def post(self, callback: Callable[[], None]) -> None:
+    def post(self, callback: Callable[[], None], *, is_urgent: bool = True) -> None:
         self._posted.append(callback)
         loop = self._loop()
-        if self._woken or loop is None:
+        if self._woken or loop is None or not is_urgent:
             return
         self._woken = True
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
@@ -237,9 +237,14 @@ def _mailbox_of(loop: asyncio.AbstractEventLoop) -> _Mailbox:
     return _mailboxes.get(loop) or _mailboxes.setdefault(loop, _Mailbox(loop))
 
 
-def post_to_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    """Let a loop call this soon, from another thread; what comes together wakes the loop once."""
-    _mailbox_of(loop).post(callback)
+def post_to_loop(
+    loop: asyncio.AbstractEventLoop, callback: Callable[[], None], *, is_urgent: bool = True
+) -> None:
+    """Let a loop call this soon, from another thread; what comes together wakes the loop once.
+
+    What is not urgent waits for something that is, and is called before it.
+    """
+    _mailbox_of(loop).post(callback, is_urgent=is_urgent)
 
 
 def _wrap_for_future(error: BaseException) -> BaseException:

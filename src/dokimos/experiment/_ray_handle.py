@@ -20,7 +20,7 @@ from dokimos.errors import ConfigurationError, RunError
 from dokimos.experiment._ray_cluster import KNOWN_RESOURCES, LOCAL, connect, disconnect, load_ray
 from dokimos.experiment._ray_head import CHECK_SECONDS, HeadWatch, watch_head
 from dokimos.experiment._ray_versions import Versions, check_versions
-from dokimos.experiment._ray_worker import GATHER_SECONDS, RayWorker
+from dokimos.experiment._ray_worker import RayWorker
 from dokimos.experiment._worker_handle import HostLostError, WorkerHandle
 from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, NUMBER_BYTES, decode, encode
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _CALLS_AT_ONCE: Final = 8
 """Calls that an actor answers at once: one that waits for messages, one that brings some, and lost ones."""
+_GATHER_SECONDS: Final = 0.005
+"""How long messages to a worker wait for others that go with them: as long as answers to many are made."""
 _RETRY_SECONDS: Final = 0.5
 _EXECUTOR_ADVICE: Final = (
     "The nodes need dokimos and what the application imports: the current folder is sent to them, and "
@@ -173,7 +175,7 @@ class RayHandle(WorkerHandle):
         while True:
             batch = [self._outbox.get()]
             if batch[0] is not None:
-                time.sleep(GATHER_SECONDS)  # a call costs as much as many messages do
+                time.sleep(_GATHER_SECONDS)  # a call costs as much as many messages do
             with contextlib.suppress(queue.Empty):
                 while batch[-1] is not None:
                     batch.append(self._outbox.get_nowait())

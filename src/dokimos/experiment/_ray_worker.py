@@ -16,8 +16,12 @@ from dokimos.experiment._ray_versions import Versions
 from dokimos.experiment._worker_messages import FAILED, NO_JOB, encode
 from dokimos.experiment._worker_process import serve
 
-GATHER_SECONDS: Final = 0.005
-"""How long messages wait for others that go with them."""
+GATHER_SECONDS: Final = 0.1
+"""How long messages of a worker that has more to do wait for others that go with them.
+
+A call costs as much as many messages do. It is less than the time for which a worker has jobs ahead of it,
+`AHEAD_SECONDS`, so that it does not wait for the next ones.
+"""
 MANY: Final = 128
 """Messages that do not wait for others."""
 TAKE_SECONDS: Final = 5.0
@@ -53,6 +57,8 @@ class RayWorker:
         self._outbox: list[bytes] = []
         self._first = 0
         """The number of the first message of the outbox."""
+        self._is_urgent = False
+        """Whether the outbox does not wait for more."""
         self._has_ended = False
         self._changed = threading.Condition()
         threading.Thread(target=self._serve, name="dokimos-ray-worker", daemon=True).start()
@@ -82,16 +88,26 @@ class RayWorker:
                 del self._outbox[: first - self._first]
                 self._first = first
             self._changed.wait_for(lambda: self._outbox or self._has_ended, TAKE_SECONDS)
-            if self._outbox:  # a call costs as much as many messages do
-                self._changed.wait_for(lambda: len(self._outbox) >= MANY or self._has_ended, GATHER_SECONDS)
+            if self._outbox:
+                self._changed.wait_for(lambda: self._is_urgent or self._has_ended, GATHER_SECONDS)
+                self._is_urgent = False
             return None if self._has_ended and not self._outbox else list(self._outbox)
+
+    def flush(self) -> None:
+        """Let what is in the outbox go at once: the worker has nothing else to do."""
+        with self._changed:
+            self._is_urgent = bool(self._outbox)
+            self._changed.notify_all()
 
     # What `serve` calls: `Connection`.
 
     def send_bytes(self, buf: bytes, /) -> None:
         with self._changed:
             self._outbox.append(buf)
-            self._changed.notify_all()
+            count = len(self._outbox)
+            if count == 1 or count >= MANY:  # whoever waits need not look at each message
+                self._is_urgent = self._is_urgent or count >= MANY
+                self._changed.notify_all()
 
     def recv_bytes(self) -> bytes:
         return self._inbox.get()
@@ -99,7 +115,7 @@ class RayWorker:
     def _serve(self) -> None:
         try:
             self._import_script()
-            serve(self)
+            serve(self, on_idle=self.flush)
         except BaseException as error:  # the script is the user's code
             self.send_bytes(encode(NO_JOB, (FAILED, format_located_error(error))))
         finally:

@@ -84,6 +84,8 @@ class RemoteItem:
         except Exception:
             return False
         self._away = away
+        # With nothing else to do in between, this process is woken once for each item, and not twice.
+        self._job.is_outcome_awaited = len(away) < len(evaluators) or self._caller.keeps_account
         return True
 
     async def _await_worker(

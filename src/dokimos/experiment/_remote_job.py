@@ -39,6 +39,8 @@ class RemoteJob:
     """Receives what the task returned, in the thread that reads it."""
     outcome: asyncio.Future[TaskOutcome]
     done: asyncio.Future[Scored]
+    is_outcome_awaited: bool = True
+    """Whether what the task returned is of use before the job is done."""
     data: bytes = b""
     """What the worker is sent."""
     received: TaskOutcome | None = None
@@ -48,6 +50,17 @@ class RemoteJob:
     """Workers that were taken away with their machine while they had it."""
     is_recalled: bool = False
     """Whether its worker was asked to give it back."""
+
+    def receive(self, outcome: TaskOutcome) -> None:
+        """Write down what the task returned, in the thread that reads it."""
+        if self.sink is not None:
+            self.sink(outcome)
+        self.received = outcome
+
+    def report_outcome(self) -> None:
+        """Say what the task returned where that is waited for, if it has."""
+        if self.received is not None:
+            settle(self.outcome, self.received)
 
     def fail(self, error: BaseException) -> None:
         """Raise an error where the item is waited for."""

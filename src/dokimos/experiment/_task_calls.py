@@ -98,6 +98,11 @@ class TaskCaller:
         self._price_problem: str | None = None
 
     @property
+    def keeps_account(self) -> bool:
+        """Whether a budget waits to hear what each call has cost."""
+        return self._ledger is not None
+
+    @property
     def needs_input_keys(self) -> bool:
         """Whether it needs the names of the examples' inputs before it can call the task."""
         return self._arguments is None

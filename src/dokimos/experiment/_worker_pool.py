@@ -249,10 +249,8 @@ class WorkerPool:
         post_to_loop(self._loop, partial(handle, worker, remote, *content))
 
     def _on_outcome(self, remote: RemoteJob, outcome: TaskOutcome) -> None:
-        if remote.sink is not None:
-            remote.sink(outcome)
-        remote.received = outcome
-        post_to_loop(self._loop, lambda: settle(remote.outcome, outcome))
+        remote.receive(outcome)
+        post_to_loop(self._loop, remote.report_outcome, is_urgent=remote.is_outcome_awaited)
 
     def _on_unreadable(self, worker: WorkerHandle, remote: RemoteJob, error: BaseException) -> None:
         problem = f"what its process sent cannot be read: {format_located_error(error)}"
@@ -330,6 +328,7 @@ class WorkerPool:
 
     def _is_rescued(self, remote: RemoteJob, how: str) -> bool:
         """Say whether another worker is to have a job whose worker has ended; else it has got its end."""
+        remote.report_outcome()
         if remote.received is not None and remote.received.error is not None:
             settle(remote.done, Scored())
         elif self._jobs.is_stopped:

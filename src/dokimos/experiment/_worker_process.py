@@ -7,14 +7,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from dokimos._core.example import Example
 from dokimos._core.results import EvalResult
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.tracebacks import describe_exception, format_located_error
+from dokimos._runtime.concurrency import post_to_loop
 from dokimos._runtime.file_access import files_read
 from dokimos._runtime.scoring_threads import ThreadLimit
 from dokimos.errors import EndpointDownError, RunError
@@ -66,14 +68,17 @@ class Connection(Protocol):
     def recv_bytes(self) -> bytes: ...
 
 
-def serve(connection: Connection) -> None:
-    """Work on the jobs that come over a connection, on an event loop of this thread."""
+def serve(connection: Connection, *, on_idle: Callable[[], None] = lambda: None) -> None:
+    """Work on the jobs that come over a connection, on an event loop of this thread.
+
+    `on_idle` is called when something was sent and nothing waits to be begun.
+    """
     try:
         [records_files] = decode(connection.recv_bytes())
         if records_files:  # before anything of the application is imported
             files_read.start()
         setup: WorkerSetup = decode(connection.recv_bytes())[0]
-        worker = _Worker(connection, setup)
+        worker = _Worker(connection, setup, on_idle)
     except BaseException as error:  # importing the task runs the user's code
         with suppress(OSError):
             connection.send_bytes(encode(NO_JOB, (FAILED, format_located_error(error))))
@@ -84,8 +89,9 @@ def serve(connection: Connection) -> None:
 class _Worker:
     """Takes jobs from one connection and sends there what became of them."""
 
-    def __init__(self, connection: Connection, setup: WorkerSetup) -> None:
+    def __init__(self, connection: Connection, setup: WorkerSetup, on_idle: Callable[[], None]) -> None:
         self._connection = connection
+        self._on_idle = on_idle
         self._sending = threading.Lock()
         self._evaluators = setup.evaluators
         self._options = setup.options
@@ -104,6 +110,7 @@ class _Worker:
             target=self._read, args=(loop, ended), name="dokimos-worker-reader", daemon=True
         ).start()
         self._send(NO_JOB, (READY,))
+        self._on_idle()
         await ended.wait()
 
     def _read(self, loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
@@ -116,18 +123,18 @@ class _Worker:
             try:
                 message = decode(data)
                 if number == NO_JOB and message[0] == RECALL:
-                    loop.call_soon_threadsafe(self._give_back, message[1])
+                    post_to_loop(loop, partial(self._give_back, message[1]))
                     continue
                 if number == NO_JOB:
                     if self._running:
                         _exit_now()
-                    loop.call_soon_threadsafe(ended.set)
+                    post_to_loop(loop, ended.set)
                     return
                 job = Job(*message)
             except BaseException:  # of a class that cannot be had here, or that misbehaves
                 self._send(number, (UNREADABLE,))
                 continue
-            loop.call_soon_threadsafe(self._start, number, job)
+            post_to_loop(loop, partial(self._start, number, job))
 
     def _start(self, number: int, job: Job) -> None:
         task = asyncio.get_running_loop().create_task(self._work_on(number, job))
@@ -141,6 +148,7 @@ class _Worker:
             if task is not None:
                 task.cancel()
                 self._send(number, (RETURNED,))
+        self._on_idle()  # another worker waits for them
 
     async def _work_on(self, number: int, job: Job) -> None:
         async with self._places:
@@ -151,6 +159,8 @@ class _Worker:
                 BaseException
             ) as error:  # what neither a task nor an evaluator turns into an error of the item
                 self._send_raised(number, error)
+            if not self._waiting:
+                self._on_idle()
 
     async def _call_and_score(self, number: int, job: Job) -> None:
         guard = ModelGuard()

@@ -8,18 +8,29 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos import Example, Executor, Experiment, LocalExecutor, ProcessExecutor, RunOptions
+from dokimos import (
+    Budget,
+    Example,
+    Executor,
+    Experiment,
+    LocalExecutor,
+    ProcessExecutor,
+    RunOptions,
+    Score,
+)
 from dokimos.errors import ConfigurationError, RunError
-from dokimos.evaluators import ExactMatch
+from dokimos.evaluators import Evaluator, ExactMatch, TokenF1
 from dokimos.experiment._experiment import with_keywords
 from dokimos.experiment._job_dispatch import JobDispatcher
 from dokimos.experiment._job_window import JobWindow
+from dokimos.experiment._remote_item import RemoteItem
 from dokimos.experiment._remote_job import RemoteJob
 from dokimos.experiment._run_options import executor_of
-from dokimos.experiment._task_calls import NotBegunError
+from dokimos.experiment._task_calls import NotBegunError, TaskCaller, TaskOutcome
 from dokimos.experiment._worker_handle import HostLostError, WorkerHandle
 from dokimos.experiment._worker_messages import NO_JOB, Job, decode, decode_number, encode
 from dokimos.experiment._worker_process import serve
+from dokimos.judges._budget import MemoryLedger
 
 QUESTIONS = [Example.of(f"q{number}", f"Q{number}") for number in range(40)]
 
@@ -329,6 +340,71 @@ class ThreadExecutor(Executor):
 
     def host(self):
         return ThreadHost(self.log)
+
+
+scored_here = threading.Event()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AfterTheOther(Evaluator):
+    """Goes to a worker, and ends only when the other evaluator has scored the item."""
+
+    def score(self, case):
+        return Score(float(scored_here.wait(60)), "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Here(Evaluator):
+    """Async, so it scores in the process of the run."""
+
+    async def score(self, case):
+        scored_here.set()
+        return Score(1.0, "")
+
+
+def test_what_stays_scores_while_a_worker_does(tmp_path):
+    scored_here.clear()
+    plan = Experiment(
+        QUESTIONS[:1], shout, [AfterTheOther(threshold=1), Here()], quiet=True, run_dir=tmp_path
+    )
+    assert plan.run(executor=ThreadExecutor([])).pass_rate == 1.0
+
+
+class TakingPool:
+    """Takes evaluators of some kinds, and every job."""
+
+    def __init__(self, *kinds):
+        self.kinds = kinds
+
+    def takes(self, evaluator):
+        return isinstance(evaluator, self.kinds)
+
+    def submit(self, *args, **keywords):
+        return RemoteJob(1, Job(0, QUESTIONS[0], ()), None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "budget", "expected"),
+    [
+        ((ExactMatch, TokenF1), None, False),
+        ((ExactMatch,), None, True),
+        ((ExactMatch, TokenF1), Budget(max_cost_usd=1), True),
+    ],
+    ids=["nothing happens before the item is scored", "something scores it here", "a budget waits for it"],
+)
+def test_when_what_the_task_returned_is_awaited(kinds, budget, expected):
+    caller = TaskCaller(shout, RunOptions(), None if budget is None else MemoryLedger(budget))
+    item = RemoteItem(TakingPool(*kinds), caller, 0, QUESTIONS[0], None)
+    assert item._submit([ExactMatch(), TokenF1()])
+    assert item._job.is_outcome_awaited is expected
+
+
+async def test_what_was_received_is_heard_of_where_a_job_is_given_up():
+    [job] = jobs(1)
+    job.receive(TaskOutcome({"output": "kept"}))
+    assert not job.outcome.done()
+    job.report_outcome()
+    assert job.outcome.result().outputs == {"output": "kept"}
 
 
 @pytest.mark.parametrize("journal", [True, False])

@@ -9,7 +9,7 @@ from dokimos._cli.executors import executor_changes
 from dokimos._cli.run_settings import RunSettings
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ExactMatch
-from dokimos.experiment import _ray_head
+from dokimos.experiment import _ray_head, _ray_worker
 from dokimos.experiment._ray_cluster import advise
 from dokimos.experiment._ray_handle import actor_options, describe_needs
 from dokimos.experiment._ray_head import HeadWatch, find_patience
@@ -74,6 +74,52 @@ def test_one_that_waits_gets_what_comes(worker):
     worker.send_bytes(b"late")
     waiting.join(30)
     assert received == [b"late"]
+
+
+@pytest.fixture
+def waits_for_ever(monkeypatch):
+    """Messages never go because of the time alone."""
+    monkeypatch.setattr(_ray_worker, "GATHER_SECONDS", 3600.0)
+
+
+def taking(worker, first, received):
+    """Start a call of `take` in a thread."""
+    waiting = threading.Thread(target=lambda: received.append(worker.take(first)), daemon=True)
+    waiting.start()
+    return waiting
+
+
+def test_what_a_busy_worker_sends_goes_together(worker, waits_for_ever):
+    prepare(worker)  # whose answer goes at once: it has nothing to do yet
+    received = []
+    waiting = taking(worker, 1, received)
+    messages = [str(number).encode() for number in range(20)]
+    for message in messages:
+        worker.send_bytes(message)
+    assert not received
+    worker.flush()
+    waiting.join(30)
+    assert received == [messages]
+    worker.flush()  # with nothing that has not gone yet
+    assert worker.take(1) == messages, "the answer was lost"
+
+
+def test_many_messages_wait_for_no_more(worker, waits_for_ever):
+    prepare(worker)
+    received = []
+    waiting = taking(worker, 1, received)
+    messages = [str(number).encode() for number in range(_ray_worker.MANY)]
+    for message in messages:
+        worker.send_bytes(message)
+    waiting.join(30)
+    assert received == [messages]
+
+
+def test_a_worker_that_is_busy_for_long_does_not_hold_messages_back(worker, monkeypatch):
+    prepare(worker)
+    monkeypatch.setattr(_ray_worker, "GATHER_SECONDS", 0.0)
+    worker.send_bytes(b"first")
+    assert worker.take(1) == [b"first"]
 
 
 def test_an_application_that_cannot_be_imported_is_told(tmp_path):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from dokimos._runtime.concurrency import DaemonThreads, call_in_thread, run_sync
+from dokimos._runtime.concurrency import DaemonThreads, call_in_thread, post_to_loop, run_sync
 from dokimos.judges._run_scope import RunScope, current_scope, enter_scope
 
 PATIENCE = 60.0
@@ -402,3 +402,16 @@ def test_runs_leave_no_threads_behind(wait_until):
 
     wait_until(lambda: threading.active_count() <= before)
     assert threading.active_count() <= before
+
+
+async def test_what_is_not_urgent_is_called_before_what_is():
+    loop = asyncio.get_running_loop()
+    called = []
+    post_to_loop(loop, lambda: called.append("first"), is_urgent=False)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert called == [], "the loop was not woken for it"
+    post_to_loop(loop, lambda: called.append("second"))
+    while not called:
+        await asyncio.sleep(0)
+    assert called == ["first", "second"]
