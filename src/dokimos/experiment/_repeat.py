@@ -151,8 +151,9 @@ class Repeat:
         while True:
             if self._counter is not None:
                 await self._count_finished_items(self._counter)
-                if self._is_stopped or self._is_cut_short:
-                    return
+            # Also another worker may have stopped the run, before this one began or while it waited.
+            if self._is_stopped or self._is_cut_short:
+                return
             sourced = await source.take() if source.waits else next(source, None)
             if sourced is None:
                 return
@@ -167,8 +168,6 @@ class Repeat:
             self._add_result(item)
             if state.options.fail_fast and item.success is False and item.index not in self._resumed_items:
                 self._stop_at_failure(item)
-            if self._is_stopped:
-                return
             if time.perf_counter() - self._last_yield > YIELD_SECONDS:
                 await asyncio.sleep(0)
                 self._last_yield = time.perf_counter()
