@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ParamSpec, TypeVar
@@ -55,10 +55,8 @@ def fast_init(kind: type[T]) -> type[T]:
     own_init = target.__init__
     setters = {f"_set_{member.name}": getattr(kind, member.name).__set__ for member in fields(target)}
     init = _compile_constructor(kind, "__init__", ["self"], ["_set_{name}(self, {value})"], setters)
-    for name in ("__qualname__", "__module__", "__doc__", "__annotations__"):
-        setattr(init, name, getattr(own_init, name))
-    init.__signature__ = inspect.signature(own_init)
-    target.__init__ = init
+    # So that its signature and its annotations are read as those of the dataclass, in that one's module.
+    target.__init__ = functools.wraps(own_init)(init)
     return kind
 
 

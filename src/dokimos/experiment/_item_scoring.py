@@ -155,7 +155,7 @@ async def _score_async(
                 outcome = begin(evaluator.evaluate_async(case))
             except BaseException as error:
                 outcome = _build_outcome(evaluator, error, cancellations)
-            if type(outcome) is EvalResult:
+            if isinstance(outcome, EvalResult):
                 outcomes.append(outcome)
                 if recorder is not None:
                     recorder.add(outcome)

@@ -31,7 +31,7 @@ _HEAD: Final = re.compile(
 )
 """How lines about items begin, as the journal writes them."""
 _ITEM: Final = b'{"t":"item","r":'
-_ERROR: Final = re.compile(rb',"e":')
+_ERROR: Final = re.compile(rb'"e"\s*:')
 _METRICS: Final = b',"m":{'
 _END_OF_ITEM: Final = re.compile(
     rb',"m":(?:\{"latencyMs":(\d{1,12}\.\d{1,20})\}|(\{[^{}]*\})),"c":"[0-9a-f]{8}"\}\n'

@@ -1,6 +1,7 @@
 """One repeat over the data set: workers take examples, call the task, score its outputs and report items.
 
-One item goes through `_worker`, `_run_item`, `_evaluate` and `_add_result`, in this order.
+One item goes through `_worker`, `_run_item`, `_evaluate` and `_add_result`, in this order. In a resumed run
+that needs no more of its finished items than their totals, those only go through `_count_finished_items`.
 """
 
 from __future__ import annotations
@@ -150,8 +151,9 @@ class Repeat:
         while True:
             if self._counter is not None:
                 await self._count_finished_items(self._counter)
-                if self._is_stopped or self._is_cut_short:
-                    return
+            # Also another worker may have stopped the run, before this one began or while it waited.
+            if self._is_stopped or self._is_cut_short:
+                return
             sourced = await source.take() if source.waits else next(source, None)
             if sourced is None:
                 return
@@ -166,8 +168,6 @@ class Repeat:
             self._add_result(item)
             if state.options.fail_fast and item.success is False and item.index not in self._resumed_items:
                 self._stop_at_failure(item)
-            if self._is_stopped:
-                return
             if time.perf_counter() - self._last_yield > YIELD_SECONDS:
                 await asyncio.sleep(0)
                 self._last_yield = time.perf_counter()
@@ -175,10 +175,12 @@ class Repeat:
     async def _count_finished_items(self, counter: FinishedItemCounter) -> None:
         """Count the finished items that come next, as far as they need no more than that."""
         state, repeat_index, clock = self._state, self._repeat_index, time.perf_counter
-        deadline = 0.0
+        deadline, is_late = 0.0, False
 
         def count(index: int, example_hash: int) -> bool:
-            if self._is_stopped or clock() > deadline:
+            nonlocal is_late
+            is_late = clock() > deadline
+            if self._is_stopped or is_late:
                 return False
             results = counter.count((repeat_index, index), example_hash)
             if results is None:
@@ -190,9 +192,10 @@ class Repeat:
             return True
 
         while not self._is_stopped and not self._is_cut_short:
-            deadline = self._last_yield + YIELD_SECONDS
+            deadline, is_late = self._last_yield + YIELD_SECONDS, False
             self._source.pass_over(count)
-            if clock() <= deadline:
+            # Not by the clock: to look at an item that must run may take longer, and would begin again.
+            if not is_late:
                 return
             await asyncio.sleep(0)
             self._last_yield = clock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -76,7 +77,11 @@ class StoredRun:
         """Read what has been appended to the journal since, by a run that goes on."""
         if self._path.exists():
             self._scan()
-            self._file = self._file or self._path.open("rb", buffering=BLOCK)
+            if self._file is None:
+                self._file = self._path.open("rb", buffering=BLOCK)
+            else:
+                # Drops what is buffered: a line that was half written then may have been replaced since.
+                self._file.seek(0, os.SEEK_END)
 
     def positions_since(self, offset: int) -> list[Position]:
         """Return the items that lines from this place of the journal on say something about, in order."""

@@ -4,6 +4,7 @@ import copy
 import inspect
 import pickle
 from dataclasses import KW_ONLY, FrozenInstanceError, dataclass, field, fields, replace
+from typing import get_type_hints
 
 import pytest
 
@@ -112,6 +113,14 @@ class Fast:
 
 class Labelled(Fast):
     """A subclass that has a dictionary."""
+
+
+def test_annotations_of_a_fast_constructor_are_resolved_in_the_module_of_its_class():
+    hints = get_type_hints(Score)
+    assert get_type_hints(Score.__init__) == {f.name: hints[f.name] for f in fields(Score)} | {
+        "return": type(None)
+    }
+    assert inspect.signature(Score, eval_str=True).parameters["value"].annotation is float
 
 
 def test_a_fast_constructor_looks_like_that_of_the_dataclass():

@@ -1,5 +1,7 @@
 """Stopping at the first failure, and going on later."""
 
+import contextlib
+
 import pytest
 
 from dokimos import Dataset, Example, Experiment
@@ -108,6 +110,21 @@ def test_too_many_errors_are_still_an_exception():
 
     with pytest.raises(TooManyErrors):
         run(experiment(broken), max_errors=1, journal=False)
+
+
+@pytest.mark.parametrize("option", [{"fail_fast": True}, {"max_errors": 0}])
+def test_no_worker_begins_an_item_after_another_one_has_stopped_the_run(option):
+    called = []
+
+    async def task(example):
+        called.append(example.id)
+        raise ValueError("no answer")
+
+    plan = Experiment(Dataset([Example.of(n, n) for n in range(6)]), task, [ExactMatch()], parallelism=4)
+    with contextlib.suppress(TooManyErrors):
+        run(plan, journal=False, **option)
+
+    assert len(called) == 1
 
 
 def test_nothing_stops_where_nothing_fails():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dokimos import EvalTestCase, Evaluator
+from dokimos import EvalResult, EvalTestCase, Evaluator
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import BudgetExceededError
 from dokimos.experiment._item_scoring import evaluate_all
@@ -88,3 +88,19 @@ def test_results_of_a_thread_are_written_as_they_come():
 @pytest.mark.parametrize("raises", [KeyboardInterrupt, BudgetExceededError])
 def test_what_ends_the_item_leaves_the_results_before_it_written(raises):
     assert score(Immediate(name="a"), Immediate(name="b", raises=raises))[0] == ["a"]
+
+
+class Detailed(EvalResult):
+    """A result of a user's own type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnResult(Immediate):
+    """Gives results of that type, in place of what `score` says."""
+
+    async def evaluate_async(self, case):
+        return Detailed(self.name, 1.0)
+
+
+def test_a_result_of_a_type_derived_from_ours_is_written_like_any_other():
+    assert score(Immediate(name="a"), OwnResult(name="b")) == [["a", "b"]]
