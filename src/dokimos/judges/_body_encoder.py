@@ -96,6 +96,6 @@ def _dump_schema(schema: JsonSchemaDict | None) -> bytes | None:
     Unlike `==`, they tell 1 from True and from 1.0, and keys in one order from those in another.
     """
     try:
-        return marshal.dumps(schema, _FORMAT)
+        return marshal.dumps(schema, _FORMAT)  # type: ignore[arg-type] # what it cannot take, it refuses
     except ValueError:
         return None
