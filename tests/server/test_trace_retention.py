@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from types import SimpleNamespace
 
 import asyncpg
 import pytest
@@ -22,6 +23,7 @@ from dokimos.server._services.projects.project_settings import change_settings
 from dokimos.server._services.projects.projects import find_or_create_project
 from dokimos.server._services.traces import trace_retention
 from dokimos.server._services.traces.day_storage import give_space_back, list_stored_days
+from dokimos.server._services.traces.request_pace import NO_PAUSES
 from dokimos.server._services.traces.trace_removals import find_removal
 from dokimos.server._trace_settings import TraceSettings
 
@@ -125,6 +127,19 @@ async def test_what_a_trace_has_is_removed_in_small_transactions(server, clock, 
     assert await server.sweeper.sweep() == 19
     assert max(sizes) <= 7
     assert await count(server, SPANS) == 1
+
+
+@pytest.mark.parametrize(("traces", "selects"), [(["a"], True), (["a", "b"], False)])
+def test_postgresql_looks_for_spans_first_only_where_it_removes_a_part_of_them(traces, selects):
+    statements = []
+
+    def execute(statement):
+        statements.append(str(statement))
+        return SimpleNamespace(rowcount=2)
+
+    connection = SimpleNamespace(dialect=SimpleNamespace(name="postgresql"), execute=execute)
+    assert trace_retention._remove_spans(connection, 1, traces, NO_PAUSES) == 2
+    assert ["SELECT" in statement for statement in statements] == [selects]
 
 
 async def test_a_day_that_is_over_gives_its_storage_back(server, clock):

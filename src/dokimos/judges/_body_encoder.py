@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 from collections.abc import Callable
-from copy import deepcopy
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from dokimos.judges._model_request import ModelRequest
+from dokimos.judges._protocol import JsonSchemaDict
 
 BuildBody: TypeAlias = Callable[[ModelRequest], dict[str, Any]]
 _Method = TypeVar("_Method", bound=Callable[..., dict[str, Any]])
@@ -17,6 +18,8 @@ _Method = TypeVar("_Method", bound=Callable[..., dict[str, Any]])
 MOST_TEMPLATES: Final = 64
 _PLACEHOLDER: Final = f"prompt-{os.urandom(16).hex()}"
 """Drawn at random, so that no setting, system message or schema can hold it."""
+_FORMAT: Final = 2
+"""Of `marshal`, the last one that does not depend on which objects are shared."""
 _to_json: Final = json.JSONEncoder(check_circular=False).encode
 
 
@@ -35,8 +38,8 @@ class _Template(NamedTuple):
     before: str
     after: str
     request: ModelRequest
-    schema_copy: Any
-    """The schema as it was: its owner may change it."""
+    schema_bytes: bytes
+    """The schema as it was: its owner may change it, also the order of its properties, or 1 to True."""
 
     def fits(self, request: ModelRequest) -> bool:
         made_of = self.request
@@ -44,7 +47,7 @@ class _Template(NamedTuple):
             made_of.schema is request.schema
             and made_of.system == request.system
             and made_of.settings == request.settings
-            and self.schema_copy == request.schema
+            and self.schema_bytes == _dump_schema(request.schema)
         )
 
 
@@ -76,9 +79,23 @@ class BodyEncoder:
 
 def _make_template(body: BuildBody, request: ModelRequest) -> _Template | None:
     """Return the template of requests that differ from this one in the prompt, None where there is none."""
+    schema_bytes = _dump_schema(request.schema)
+    if schema_bytes is None:
+        return None
     whole = _to_json(body(request._replace(prompt=_PLACEHOLDER)))
     before, found, after = whole.partition(_PLACEHOLDER)
     if not found or _PLACEHOLDER in after:
         return None
     made_of = request._replace(prompt="", settings=dict(request.settings))
-    return _Template(before, after, made_of, deepcopy(request.schema))
+    return _Template(before, after, made_of, schema_bytes)
+
+
+def _dump_schema(schema: JsonSchemaDict | None) -> bytes | None:
+    """Return a schema as bytes, None for one that holds what JSON takes and `marshal` does not (an enum).
+
+    Unlike `==`, they tell 1 from True and from 1.0, and keys in one order from those in another.
+    """
+    try:
+        return marshal.dumps(schema, _FORMAT)  # type: ignore[arg-type] # what it cannot take, it refuses
+    except ValueError:
+        return None

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from dokimos.judges import _body_encoder as body_encoder
@@ -65,6 +66,26 @@ def test_an_equal_schema_is_sent_in_its_own_order() -> None:
     first, second = {"a": 1, "b": 2}, {"b": 2, "a": 1}
     for schema in (first, second, first):
         assert list(sent(encoder, protocol, request("x", schema))["schema"]) == list(schema)
+
+
+def test_a_schema_that_stays_equal_is_sent_as_it_has_become() -> None:
+    encoder, protocol = BodyEncoder(), Protocol()
+    schema: dict[str, Any] = {"reason": 1, "score": 2}
+    for name, value in (("reason", 1), ("score", 2.0), ("reason", True)):
+        schema.pop(name)
+        schema[name] = value
+        assert json.dumps(sent(encoder, protocol, request("x", schema))["schema"]) == json.dumps(schema)
+
+
+def test_a_schema_may_hold_an_enum() -> None:
+    class Kind(StrEnum):
+        OBJECT = "object"
+
+    encoder, protocol = BodyEncoder(), Protocol()
+    schema: dict[str, Any] = {"type": "object"}
+    for value in ("object", Kind.OBJECT, "object"):
+        schema["type"] = value
+        assert sent(encoder, protocol, request("x", schema))["schema"] == {"type": "object"}
 
 
 def test_schemas_without_end_do_not_fill_the_memory(monkeypatch: Any) -> None:

@@ -185,8 +185,12 @@ def _remove_spans(connection: Connection, day: int, ids: Sequence[str], pace: Re
     # Of one trace there may be more spans than a transaction should remove.
     most = SPANS_AT_ONCE if len(ids) == 1 else None
     if connection.dialect.name == "postgresql":
-        chosen = select(SPANS.c.span_id).where(*of_traces).limit(most)
-        return connection.execute(delete(SPANS).where(*of_traces, SPANS.c.span_id.in_(chosen))).rowcount
+        removal = delete(SPANS).where(*of_traces)
+        if most is not None:
+            removal = removal.where(
+                SPANS.c.span_id.in_(select(SPANS.c.span_id).where(*of_traces).limit(most))
+            )
+        return connection.execute(removal).rowcount
     chosen = select(SPANS.c.row).where(*of_traces).limit(most)
     rows = [tuple(row) for row in connection.execute(chosen)]
     for some in in_batches(rows, _ROWS_AT_ONCE):
