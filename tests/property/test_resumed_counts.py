@@ -91,7 +91,7 @@ class AsPlanned(Evaluator):
     results: tuple[tuple[str, str, CallMetrics], ...]
 
     # In place of `score`, since no score gives an error of a kind.
-    def evaluate(self, case: EvalTestCase) -> EvalResult:  # type: ignore[misc]
+    def evaluate(self, case: EvalTestCase) -> EvalResult:  # type: ignore[misc] # it is final
         planned, reason, metrics = self.results[case.inputs["input"]]
         match planned:
             case "error":

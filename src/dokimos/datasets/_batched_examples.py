@@ -33,7 +33,7 @@ class StreamSummary:
         self._pending: list[Example] = []
 
     def pass_on(self, examples: Iterable[Example]) -> Iterator[Sequence[Example]]:
-        """Yield batches of examples, or each at once where there are none: the next may take long to come."""
+        """Yield batches of examples, or single ones where the next may take long to come."""
         if isinstance(examples, BatchedExamples):
             batches: Iterable[Sequence[Example]] = examples.batches
         else:

@@ -78,7 +78,7 @@ class BodyEncoder:
 
 
 def _make_template(body: BuildBody, request: ModelRequest) -> _Template | None:
-    """Return the template of requests that differ from this one in the prompt, None where there is none."""
+    """Return the template of requests that differ from this one in the prompt, or None."""
     schema_bytes = _dump_schema(request.schema)
     if schema_bytes is None:
         return None

@@ -230,19 +230,7 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
     # What requests and workers change is audited; the others look after keys, health and verdicts.
     state.unaudited_database = database
     state.database = AuditedDatabase(database, trail)
-    state.traces = MeasuredDatabase(open_trace_database(settings), metrics)
-    projects = TraceProjects(database, settings, hears_of_new=database.dialect == "sqlite")
-    state.trace_ingestion = TraceIngestion(
-        state.traces, projects, settings.traces, metrics, serves_requests=lambda: database.serves_requests
-    )
-    state.trace_sweeper = TraceSweeper(
-        state.traces,
-        database,
-        state.trace_ingestion.store,
-        metrics,
-        # Not for what is stored into the traces, which waits for this transaction's end.
-        serves_requests=lambda: database.serves_requests or state.traces.serves_reads,
-    )
+    _add_traces(state, database, settings)
     state.keys = KeyRing(database, settings)
     state.health = DatabaseHealth(database)
     state.trace_health = DatabaseHealth(state.traces)
@@ -277,6 +265,24 @@ def _add_parts(state: State, settings: ServerSettings) -> None:
     state.trace_alerts = TraceAlertWatch(state.database, state.traces, settings.online, metrics)
     state.trace_ingestion.match_soon = state.matching.wake_for_spans
     state.is_draining = False
+
+
+def _add_traces(state: State, database: MeasuredDatabase, settings: ServerSettings) -> None:
+    """Make what takes traces in and removes them; `database` is that of everything else."""
+    metrics = state.metrics
+    state.traces = MeasuredDatabase(open_trace_database(settings), metrics)
+    projects = TraceProjects(database, settings, hears_of_new=database.dialect == "sqlite")
+    state.trace_ingestion = TraceIngestion(
+        state.traces, projects, settings.traces, metrics, serves_requests=lambda: database.serves_requests
+    )
+    state.trace_sweeper = TraceSweeper(
+        state.traces,
+        database,
+        state.trace_ingestion.store,
+        metrics,
+        # Not for what is stored into the traces, which waits for this transaction's end.
+        serves_requests=lambda: database.serves_requests or state.traces.serves_reads,
+    )
 
 
 @asynccontextmanager

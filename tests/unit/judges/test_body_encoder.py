@@ -33,7 +33,7 @@ def request(prompt: str, schema: dict[str, Any] | None = None, **settings: objec
     return ModelRequest(prompt, None, schema, Mode.SCHEMA, settings)
 
 
-def sent(encoder: BodyEncoder, protocol: Protocol, asked: ModelRequest) -> dict[str, Any]:
+def encode(encoder: BodyEncoder, protocol: Protocol, asked: ModelRequest) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(encoder.encode(protocol.body, asked))
     return body
 
@@ -41,31 +41,31 @@ def sent(encoder: BodyEncoder, protocol: Protocol, asked: ModelRequest) -> dict[
 def test_the_body_is_built_once_for_many_prompts() -> None:
     encoder, protocol = BodyEncoder(), Protocol()
     for prompt in ('is "it"?', "ist es größer?\n", "\ud800", ""):
-        assert sent(encoder, protocol, request(prompt))["text"] == f"Please: {prompt}"
+        assert encode(encoder, protocol, request(prompt))["text"] == f"Please: {prompt}"
     assert protocol.built == 1
 
 
 def test_a_body_that_is_not_marked_is_built_for_each_call() -> None:
     encoder = BodyEncoder()
-    assert sent(encoder, Shouting(), request("one"))["text"] == "ONE"
-    assert sent(encoder, Shouting(), request("two"))["text"] == "TWO"
+    assert encode(encoder, Shouting(), request("one"))["text"] == "ONE"
+    assert encode(encoder, Shouting(), request("two"))["text"] == "TWO"
 
 
 def test_settings_and_schemas_that_change_are_sent_as_they_are() -> None:
     encoder, protocol = BodyEncoder(), Protocol()
     schema: dict[str, Any] = {"type": "object", "properties": {}}
-    assert sent(encoder, protocol, request("a", schema, seed=1))["seed"] == 1
-    assert sent(encoder, protocol, request("a", schema, seed=2))["seed"] == 2
+    assert encode(encoder, protocol, request("a", schema, seed=1))["seed"] == 1
+    assert encode(encoder, protocol, request("a", schema, seed=2))["seed"] == 2
     schema["properties"]["score"] = {"type": "number"}
-    assert sent(encoder, protocol, request("a", schema, seed=2))["schema"] == schema
-    assert "seed" not in sent(encoder, protocol, request("a", schema))
+    assert encode(encoder, protocol, request("a", schema, seed=2))["schema"] == schema
+    assert "seed" not in encode(encoder, protocol, request("a", schema))
 
 
 def test_an_equal_schema_is_sent_in_its_own_order() -> None:
     encoder, protocol = BodyEncoder(), Protocol()
     first, second = {"a": 1, "b": 2}, {"b": 2, "a": 1}
     for schema in (first, second, first):
-        assert list(sent(encoder, protocol, request("x", schema))["schema"]) == list(schema)
+        assert list(encode(encoder, protocol, request("x", schema))["schema"]) == list(schema)
 
 
 def test_a_schema_that_stays_equal_is_sent_as_it_has_become() -> None:
@@ -74,7 +74,7 @@ def test_a_schema_that_stays_equal_is_sent_as_it_has_become() -> None:
     for name, value in (("reason", 1), ("score", 2.0), ("reason", True)):
         schema.pop(name)
         schema[name] = value
-        assert json.dumps(sent(encoder, protocol, request("x", schema))["schema"]) == json.dumps(schema)
+        assert json.dumps(encode(encoder, protocol, request("x", schema))["schema"]) == json.dumps(schema)
 
 
 def test_a_schema_may_hold_an_enum() -> None:
@@ -85,14 +85,14 @@ def test_a_schema_may_hold_an_enum() -> None:
     schema: dict[str, Any] = {"type": "object"}
     for value in ("object", Kind.OBJECT, "object"):
         schema["type"] = value
-        assert sent(encoder, protocol, request("x", schema))["schema"] == {"type": "object"}
+        assert encode(encoder, protocol, request("x", schema))["schema"] == {"type": "object"}
 
 
 def test_schemas_without_end_do_not_fill_the_memory(monkeypatch: Any) -> None:
     monkeypatch.setattr(body_encoder, "MOST_TEMPLATES", 3)
     encoder, protocol = BodyEncoder(), Protocol()
     schemas = [{"n": number} for number in range(10)]
-    assert [sent(encoder, protocol, request("x", each))["schema"] for each in schemas] == schemas
+    assert [encode(encoder, protocol, request("x", each))["schema"] for each in schemas] == schemas
     assert len(encoder._templates) <= 3
 
 

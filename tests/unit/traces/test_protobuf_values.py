@@ -57,10 +57,10 @@ def test_values_of_every_type_and_size_are_read(attributes):
 
 @given(st.binary(max_size=24))
 def test_whatever_the_bytes_are_they_say_what_protobuf_reads_in_them(data):
-    compare_with_protobuf(data)
+    assert_protobuf_reads_the_same(data)
 
 
-def compare_with_protobuf(data):
+def assert_protobuf_reads_the_same(data):
     """Check how a pair is read, unless it has other messages in it, which may come in parts."""
     try:
         message = KeyValue.FromString(data)
@@ -80,9 +80,9 @@ def compare_with_protobuf(data):
 def test_a_short_pair_with_any_other_byte_says_what_protobuf_reads_in_it(value):
     (pair,) = encode({"k": value})
     for place in range(len(pair)):
-        compare_with_protobuf(pair[:place] + pair[place + 1 :])
+        assert_protobuf_reads_the_same(pair[:place] + pair[place + 1 :])
         for other in range(256):
-            compare_with_protobuf(pair[:place] + bytes([other]) + pair[place + 1 :])
+            assert_protobuf_reads_the_same(pair[:place] + bytes([other]) + pair[place + 1 :])
 
 
 @pytest.mark.parametrize(
