@@ -364,7 +364,9 @@ def test_a_run_ends_when_its_cluster_does(app, shared_folder, is_client):
             env=os.environ | open_access | {"RAY_CLIENT_RECONNECT_GRACE_PERIOD": "3"},
             text=True,
         )
-        until(lambda: len(app.lines("asked")) > 20)
+        until(
+            lambda: len(app.lines("asked")) > 20, seconds=180
+        )  # a client may have to ask for a server twice
     finally:
         os.killpg(head.pid, signal.SIGKILL)
         head.wait()
@@ -486,6 +488,30 @@ def test_what_cannot_be_sent_is_told_before_the_run(app, executor, tmp_path_fact
     with pytest.raises(ConfigurationError, match="without lambda"):
         plan(app, lambda question: question).run(executor=executor)
     assert not Path(".dokimos/runs").exists() or not list(Path(".dokimos/runs").iterdir())
+
+
+def test_runs_that_end_while_their_workers_start(app, executor, tmp_path_factory):
+    """Ray crashes a process whose connection ends while a thread of it waits for a worker."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "far_away.py").write_text("def task(question):\n    return question\n")
+    script = (
+        "import sys\n"
+        f"sys.path.append({str(elsewhere)!r})\n"
+        "from dokimos import Experiment, RayExecutor\n"
+        "from dokimos.errors import ConfigurationError\n"
+        "from app import QUESTIONS\n"
+        "from dokimos.evaluators import ExactMatch\n"
+        "from far_away import task\n"
+        f"executor = RayExecutor(address={executor.address!r}, num_workers=4)\n"
+        "for _ in range(6):\n"
+        "    try:\n"
+        "        Experiment(QUESTIONS, task, [ExactMatch()], quiet=True).run(executor=executor)\n"
+        "    except ConfigurationError as error:\n"
+        "        print('RayExecutor(runtime_env=' in str(error))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True"] * 6
 
 
 def test_resources_that_no_node_has(app, executor):

@@ -21,6 +21,10 @@ NOT_SENT: Final = (".env", ".env.*", "*.pem", "*.key", ".netrc", ".aws", ".ssh",
 KNOWN_RESOURCES: Final = ("num_cpus", "num_gpus", "memory")
 """Resources that Ray takes under a name of their own; others are custom ones."""
 _AUTO_CONNECT: Final = "RAY_ENABLE_AUTO_CONNECT"
+_ATTEMPTS: Final = 4
+"""How often a client asks a cluster for its server."""
+_FAILED_STARTS: Final = ("Starting Ray client server failed", "Proxy failed to Connect to backend")
+"""How Ray says that the process it forked for a client died before it had run anything: about every tenth."""
 _lock = threading.Lock()
 _users = 0
 """Runs that use a connection which was made here."""
@@ -117,15 +121,25 @@ def _start(ray: Any, executor: RayExecutor) -> None:
 def _join(ray: Any, executor: RayExecutor) -> None:
     sent = {"working_dir": os.getcwd(), **executor.runtime_env}
     sent["excludes"] = [*NOT_SENT, *sent.get("excludes", ())]
-    try:
-        # Notes on the start are about Ray itself; warnings that come later are about the cluster.
-        ray.init(address=executor.address, runtime_env=sent, logging_level=logging.ERROR)
-    except Exception as error:  # of many kinds, and assertions where this process was a client before
-        problem = str(error).strip().rstrip(".")
-        raise ConfigurationError(
-            f"The Ray cluster {executor.address} cannot be used: {problem}. {advise(problem)}"
-        ) from error
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            # Notes on the start are about Ray itself; warnings that come later are about the cluster.
+            ray.init(address=executor.address, runtime_env=sent, logging_level=logging.ERROR)
+            break
+        except Exception as error:  # of many kinds, and assertions where this process was a client before
+            problem = _problem_of(str(error))
+            if attempt < _ATTEMPTS and any(text in problem for text in _FAILED_STARTS):
+                continue
+            raise ConfigurationError(
+                f"The Ray cluster {executor.address} cannot be used: {problem}. {advise(problem)}"
+            ) from error
     logging.getLogger("ray").setLevel(logging.WARNING)
+
+
+def _problem_of(text: str) -> str:
+    """Return what an error of Ray says without the traceback of the cluster's process, if it has one."""
+    has_traceback = "Traceback (most recent call last):" in text
+    return (text.strip().rpartition("\n")[2] if has_traceback else text.strip()).rstrip(".")
 
 
 def advise(problem: str) -> str:

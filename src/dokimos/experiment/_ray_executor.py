@@ -82,6 +82,6 @@ class RayExecutor(Executor):
         return _MOST_AHEAD
 
     def host(self) -> WorkerHost:
-        from dokimos.experiment._ray_handle import RayHost
+        from dokimos.experiment._ray_host import RayHost
 
         return RayHost(self)

@@ -5,69 +5,37 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import pickletools
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from dokimos._core.text import pluralize
 from dokimos._runtime.file_access import files_read
 from dokimos.errors import ConfigurationError, RunError
-from dokimos.experiment._ray_cluster import KNOWN_RESOURCES, LOCAL, connect, disconnect, load_ray
-from dokimos.experiment._ray_head import CHECK_SECONDS, HeadWatch, watch_head
+from dokimos.experiment._ray_application import find_import_paths, find_script
+from dokimos.experiment._ray_calls import RayCalls, WorkerEndedError
+from dokimos.experiment._ray_cluster import KNOWN_RESOURCES, load_ray
 from dokimos.experiment._ray_versions import Versions, check_versions
 from dokimos.experiment._ray_worker import RayWorker
 from dokimos.experiment._worker_handle import HostLostError, WorkerHandle
-from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, NUMBER_BYTES, decode, encode
+from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, decode, encode
 
 if TYPE_CHECKING:
     from dokimos.experiment._ray_executor import RayExecutor
+    from dokimos.experiment._ray_head import HeadWatch
 
 _CALLS_AT_ONCE: Final = 8
 """Calls that an actor answers at once: one that waits for messages, one that brings some, and lost ones."""
 _GATHER_SECONDS: Final = 0.005
 """How long messages to a worker wait for others that go with them: as long as answers to many are made."""
 _RETRY_SECONDS: Final = 0.5
-_EXECUTOR_ADVICE: Final = (
+_WAIT_SECONDS: Final = 0.5
+"""How long a call waits for its answer before it looks whether its worker was killed, or the cluster went."""
+EXECUTOR_ADVICE: Final = (
     "The nodes need dokimos and what the application imports: the current folder is sent to them, and "
     "RayExecutor(runtime_env=...) names packages and other folders."
 )
-
-
-class RayHost:
-    """A Ray cluster, on which actors are started."""
-
-    advice = _EXECUTOR_ADVICE
-    waits_for_all = False  # a cluster that grows has the first nodes long before the last
-
-    def __init__(self, executor: RayExecutor) -> None:
-        self._executor = executor
-        self._closing = threading.Lock()
-        self._is_connected_here = False
-        self._head: HeadWatch | None = None
-        address = executor.address
-        where = "Starting a Ray cluster on this machine" if address == LOCAL else f"Joining Ray at {address}"
-        self.announcement = f"{where} for {pluralize(executor.workers, 'worker')} ..."
-
-    def open(self) -> None:
-        self._is_connected_here = connect(self._executor)
-        self._head = watch_head(load_ray())
-
-    def create(self, number: int) -> RayHandle:
-        is_local = self._is_connected_here and self._executor.address == LOCAL
-        return RayHandle(number, self._executor, is_local=is_local, head=self._head)
-
-    def close(self) -> None:
-        with self._closing:
-            is_connected_here, self._is_connected_here = self._is_connected_here, False
-            if self._head is not None:
-                self._head.stop()
-        if is_connected_here:
-            disconnect()
 
 
 class RayHandle(WorkerHandle):
@@ -80,18 +48,26 @@ class RayHandle(WorkerHandle):
     delivers_before_end: ClassVar[bool] = False  # what an actor has not been asked for dies with it
 
     def __init__(
-        self, number: int, executor: RayExecutor, *, is_local: bool, head: HeadWatch | None = None
+        self,
+        number: int,
+        executor: RayExecutor,
+        calls: RayCalls,
+        *,
+        is_local: bool,
+        head: HeadWatch | None = None,
     ) -> None:
         """Plan an actor.
 
         Args:
             number: Which of the workers it is.
             executor: What it takes of a node.
+            calls: Those of the run into Ray.
             is_local: Whether it sees the files of this process under the same names.
             head: Says when the cluster has gone; None where Ray does.
         """
         super().__init__(number)
         self._executor = executor
+        self._calls = calls
         self._is_local = is_local
         self._head = head
         self._ray = load_ray()
@@ -110,14 +86,14 @@ class RayHandle(WorkerHandle):
         """Leave it to `prepare`, which may wait for the cluster."""
 
     def prepare(self, setup: bytes, advice: str) -> None:
-        script = _script_of(setup, is_local=self._is_local)
+        script = find_script(setup, is_local=self._is_local)
         try:
             self._check_head()
             self._create_actor(script)
             self._identify()
             self._put([encode(NO_JOB, (bool(files_read.started_ns),)), setup])
             message = decode(self._take()[0])
-        except _EndedError as error:
+        except WorkerEndedError as error:
             if self._lost_connection:
                 raise HostLostError(
                     f"The Ray cluster {self._executor.address} cannot be reached any more. What was done is "
@@ -128,7 +104,7 @@ class RayHandle(WorkerHandle):
             raise RunError(f"{ended} {advice}".rstrip()) from error
         if message[0] == FAILED:
             raise ConfigurationError(
-                f"A Ray worker cannot import the task or an evaluator: {message[1]}. {_EXECUTOR_ADVICE}"
+                f"A Ray worker cannot import the task or an evaluator: {message[1]}. {EXECUTOR_ADVICE}"
             )
 
     def end(self) -> None:
@@ -141,14 +117,12 @@ class RayHandle(WorkerHandle):
     def kill(self) -> None:
         self._killed.set()
         if self._actor is not None and not self._has_lost_head:
-            with contextlib.suppress(Exception):  # it has ended, or the connection has
+            with contextlib.suppress(Exception), self._calls:  # it has ended, or the connection has
                 self._ray.kill(self._actor)
 
     def join(self, deadline: float) -> None:
         self._ended.wait(max(deadline - time.monotonic(), 0.0))
         self.kill()
-        for thread in self._threads:  # before the connection ends, which they use
-            thread.join(_RETRY_SECONDS)
 
     @property
     def has_ended(self) -> bool:
@@ -166,7 +140,7 @@ class RayHandle(WorkerHandle):
             while True:
                 for data in self._take():
                     on_message(data)
-        except _EndedError:
+        except WorkerEndedError:
             return
         finally:
             self._ended.set()
@@ -183,7 +157,7 @@ class RayHandle(WorkerHandle):
             try:
                 if messages:
                     self._put(messages)
-            except _EndedError:
+            except WorkerEndedError:
                 return
             if batch[-1] is None:
                 return
@@ -194,19 +168,22 @@ class RayHandle(WorkerHandle):
             options["runtime_env"] = dict(self._executor.runtime_env)
         folder = os.getcwd() if self._is_local else None
         has_own_folder = "working_dir" in self._executor.runtime_env
-        paths = [] if has_own_folder else _import_paths(is_local=self._is_local)
+        paths = [] if has_own_folder else find_import_paths(is_local=self._is_local)
         try:
-            actor = self._ray.remote(RayWorker).options(max_concurrency=_CALLS_AT_ONCE, **options)
-            if not self._killed.is_set():
-                self._actor = actor.remote(folder, paths, script)
+            with self._calls:
+                actor = self._ray.remote(RayWorker).options(max_concurrency=_CALLS_AT_ONCE, **options)
+                if not self._killed.is_set():
+                    self._actor = actor.remote(folder, paths, script)
         except (ValueError, TypeError) as error:
             raise ConfigurationError(f"Ray does not take the resources of RayExecutor: {error}") from error
+        except WorkerEndedError:
+            raise
         except Exception as error:
             self._note_end(error)
-            raise _EndedError from error
+            raise WorkerEndedError from error
         if self._killed.is_set():  # meanwhile, so that it was not known yet
             self.kill()
-            raise _EndedError
+            raise WorkerEndedError
 
     def _identify(self) -> None:
         """Wait until the actor runs.
@@ -227,11 +204,11 @@ class RayHandle(WorkerHandle):
         self._sent_count += len(messages)
 
     def _take(self) -> list[bytes]:
-        """Return messages that have not been returned yet, at least one. Raises `_EndedError`."""
+        """Return messages that have not been returned yet, at least one. Raises `WorkerEndedError`."""
         while True:
             messages = self._call("take", self._read_count)
             if messages is None:
-                raise _EndedError
+                raise WorkerEndedError
             if messages:
                 self._read_count += len(messages)
                 return list(messages)
@@ -241,31 +218,34 @@ class RayHandle(WorkerHandle):
 
         Raises:
             ConfigurationError: The actor has had no place by the deadline.
-            _EndedError: It will not be heard of any more.
+            WorkerEndedError: It will not be heard of any more.
         """
         errors = self._ray.exceptions
         while not self._killed.is_set():
             try:
-                call = getattr(self._actor, method).remote(*args)
-                return self._get(call, deadline)
-            except (ConfigurationError, _EndedError):
+                with self._calls:
+                    call = getattr(self._actor, method).remote(*args)
+                    return self._get(call, deadline)
+            except (ConfigurationError, WorkerEndedError):
                 raise
             except (errors.ActorUnavailableError, errors.ObjectLostError, errors.NodeDiedError):
                 self._check_head()
                 time.sleep(_RETRY_SECONDS)  # a connection that comes back takes a while
             except Exception as error:  # the actor is dead, or there is no cluster any more
                 self._note_end(error)
-                raise _EndedError from error
-        raise _EndedError
+                raise WorkerEndedError from error
+        raise WorkerEndedError
 
     def _get(self, call: Any, deadline: float | None) -> Any:
         """Return the result of a call: without a head, Ray waits for it until it ends the process."""
         while self._head is not None or deadline is not None:
             left = math.inf if deadline is None else max(deadline - time.monotonic(), 0.0)
-            if self._ray.wait([call], timeout=min(left, CHECK_SECONDS))[0]:
+            if self._ray.wait([call], timeout=min(left, _WAIT_SECONDS))[0]:
                 break
+            if self._killed.is_set():
+                raise WorkerEndedError
             self._check_head()
-            if left <= CHECK_SECONDS:
+            if left <= _WAIT_SECONDS:
                 self.kill()
                 raise ConfigurationError(_no_place(self._ray, self._executor))
         return self._ray.get(call)
@@ -278,7 +258,7 @@ class RayHandle(WorkerHandle):
         if self._has_lost_head:
             self._lost_connection, self._exit_reason = True, "the head of its cluster has gone"
             self._ended.set()
-            raise _EndedError
+            raise WorkerEndedError
 
     def _note_end(self, error: Any) -> None:
         """Find out how the actor ended, in a thread that calls it."""
@@ -299,16 +279,13 @@ class RayHandle(WorkerHandle):
 
     def _has_lost_node(self) -> bool:
         try:
-            nodes = self._ray.nodes()
+            with self._calls:
+                nodes = self._ray.nodes()
         except Exception:  # there is no cluster any more
             return False
         if self._node is None:  # it never ran
             return not all(node["Alive"] for node in nodes)
         return not any(node["Alive"] and node["NodeID"] == self._node for node in nodes)
-
-
-class _EndedError(Exception):
-    """An actor will not be heard of any more."""
 
 
 def actor_options(executor: RayExecutor, *, is_local: bool) -> dict[str, Any]:
@@ -339,50 +316,6 @@ def describe_needs(executor: RayExecutor) -> str:
     """Say what a worker takes, such as "num_cpus=1, num_gpus=0.25"."""
     needs = {"num_cpus": 1, **executor.resources}
     return ", ".join(f"{name}={amount:g}" for name, amount in needs.items())
-
-
-def _script_of(setup: bytes, *, is_local: bool) -> str | None:
-    """Return the file of the program where nodes have to run it, as the standard library does for processes.
-
-    Raises:
-        ConfigurationError: The task or an evaluator is defined there, and nodes cannot run it.
-    """
-    is_needed = b"__main__" in setup and any(
-        argument == "__main__" for _, argument, _ in pickletools.genops(setup[NUMBER_BYTES:])
-    )
-    module = sys.modules["__main__"]
-    file = getattr(module, "__file__", None)
-    if file is None:
-        if not is_needed:
-            return None
-        raise ConfigurationError(
-            "The task or an evaluator is defined in this session, which the nodes of a cluster cannot "
-            "import. Put it into a module."
-        )
-    if not is_needed and (getattr(module, "__spec__", None) is not None or not file.endswith(".py")):
-        return None  # a program that is installed, such as that of the command line
-    path, here = Path(file).resolve(), Path.cwd().resolve()
-    if is_local:
-        return str(path)
-    if path.is_relative_to(here):
-        return path.relative_to(here).as_posix()
-    if not is_needed:
-        return None
-    raise ConfigurationError(
-        f"The task or an evaluator is defined in {path}, which is not sent to the nodes: start it from "
-        "the folder that it is in."
-    )
-
-
-def _import_paths(*, is_local: bool) -> list[str]:
-    """Return where this process looks for modules: on this machine all, else what the current folder has."""
-    paths = [os.path.abspath(path) for path in sys.path if not path.endswith(".zip")]
-    if is_local:
-        return paths
-    here = os.getcwd()
-    inside = (path for path in paths if path == here or path.startswith(here + os.sep))
-    own = (path for path in inside if "site-packages" not in path)
-    return [os.path.relpath(path, here).replace(os.sep, "/") for path in own]
 
 
 def _describe_resources(ray: Any) -> str:
