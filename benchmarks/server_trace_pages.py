@@ -1,10 +1,11 @@
 """How long the pages of traces take, with a month of traces in the tables.
 
-Run with `python benchmarks/server_trace_pages.py [--traces N] [--delete]`. It fills a store
+Run with `python benchmarks/server_trace_pages.py [--traces N] [--folder F] [--delete]`. It fills a store
 (`_server_fill_traces.py`) with 100,000 traces of about 18 spans, or with `--traces 560000` with as many as
 the budgets are for, and reads lists, searches and the dashboard over HTTP, one after another. A page that the
 server does not have is left out. With `--delete`, the older half of the traces expires: the lists are read
-again while the server removes it and afterwards, and the file has to become shorter.
+again while the server removes it and afterwards, and the file has to become shorter. With `--folder` the
+store is kept there, and is used as it is if it is there already, so that a large one is filled once.
 """
 
 from __future__ import annotations
@@ -181,15 +182,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=int, default=100_000)
     parser.add_argument("--delete", action="store_true", help="remove half of the traces afterwards")
+    parser.add_argument("--folder", type=Path, help="keep the store here, and use the one that is here")
+    parser.add_argument("--fill-only", action="store_true", help="measure nothing")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        start_of_cpu = time.process_time()
-        spans = fill(folder, arguments.traces)
-        print(
-            f"{arguments.traces:,} traces of {spans:,} spans stored in "
-            f"{time.process_time() - start_of_cpu:.0f} s of CPU, {size_of(folder) / 1e9:.2f} GB"
-        )
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        if not (folder / "traces.db").exists():
+            start_of_cpu = time.process_time()
+            spans = fill(folder, arguments.traces)
+            print(
+                f"{arguments.traces:,} traces of {spans:,} spans stored in "
+                f"{time.process_time() - start_of_cpu:.0f} s of CPU, {size_of(folder) / 1e9:.2f} GB"
+            )
+        if arguments.fill_only:
+            return
         server = start(folder)
         try:
             measure(server.connect())

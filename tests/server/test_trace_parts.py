@@ -12,6 +12,7 @@ from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.traces.trace_details import list_spans
 from dokimos.server._services.traces.trace_filter import TRACE_ORDERS, TraceFilter
 from dokimos.server._services.traces.trace_lists import list_traces
+from dokimos.server._services.traces.trace_sessions import list_sessions
 
 
 @pytest.mark.parametrize("after", [None, f"{1:016x}"])
@@ -59,3 +60,25 @@ async def test_a_measure_is_looked_at_in_the_order_of_the_list_for_so_many_trace
     assert "USING COVERING INDEX ix_traces_project_id_id" in window
     assert "USING INDEX ix_traces_project_id_id" in page
     assert "TEMP B-TREE" not in page
+
+
+async def test_sessions_are_counted_by_their_own_traces_not_by_those_of_the_project(tmp_path):
+    plans = []
+
+    def explain(_, cursor, statement, parameters, *__):
+        if "GROUP BY" in statement:
+            rows = cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plans.append([row[3] for row in rows])
+
+    def read(connection):
+        event.listen(connection, "before_cursor_execute", explain)
+        return list_sessions(connection, SYSTEM, project_id, after=None, limit=100)
+
+    async with open_traces(data_dir=tmp_path) as server:
+        await server.send(*(span(number, **{"session.id": f"s{number % 40}"}) for number in range(1, 81)))
+        project_id = (await server.read(select(TRACES)))[0].project_id
+        sessions, _ = await server.traces.read(read)
+
+    assert [session.counts.trace_count for session in sessions] == [2] * 40
+    ((plan, *_),) = plans
+    assert "USING INDEX ix_traces_session (session_id=?)" in plan
