@@ -9,6 +9,7 @@ from tests.server.trace_server import open_traces, span
 from dokimos.server._db.trace_tables import TRACES
 from dokimos.server._services.accounts.principal import SYSTEM
 from dokimos.server._services.list_pages import ListPage
+from dokimos.server._services.projects.projects import find_or_create_project
 from dokimos.server._services.traces.trace_details import list_spans
 from dokimos.server._services.traces.trace_filter import TRACE_ORDERS, TraceFilter
 from dokimos.server._services.traces.trace_lists import list_traces
@@ -75,6 +76,7 @@ async def test_sessions_are_counted_by_their_own_traces_not_by_those_of_the_proj
         return list_sessions(connection, SYSTEM, project_id, after=None, limit=10)
 
     async with open_traces(data_dir=tmp_path) as server:
+        await server.database.write(lambda database: find_or_create_project(database, SYSTEM, "chat"))
         for number in range(1, 4):
             await server.send(span(number, **{"session.id": f"s{number % 2}"}), project="chat")
         project_id = (await server.read(select(TRACES)))[0].project_id
