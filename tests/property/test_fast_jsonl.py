@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dokimos._core.jsonable import MAX_DEPTH
 from dokimos.datasets import _limits as limits
 from dokimos.datasets._batched_examples import BatchedExamples
 from dokimos.datasets._dataset import DatasetStream
@@ -252,8 +253,15 @@ def alike_rows(draw: st.DrawFn) -> list[dict[str, object]]:
     return [{name: row[name] for name in names} for row in rows]  # the other ones are in any order
 
 
+def nest(depth: int) -> object:
+    return {"k": nest(depth - 1)} if depth else 1
+
+
 @settings(max_examples=400, deadline=None)
 @given(alike_rows())
+@example([{"input": nest(MAX_DEPTH)}] * 8)
+@example([{"inputs": nest(MAX_DEPTH + 1)}] * 8)
+@example([{"input": [{"role": "user", "content": "q"}] * 2, "metadata": {"b": [1], "a": {"k": 1}}}] * 8)
 @example([{"input": "q"}] * 8)
 @example([{"input": "q", "expectedOutput": "a", "actualOutput": None}] * 8)
 @example([{"inputs": {"input": "q"}, "expectedOutput": "a"}] * 8)

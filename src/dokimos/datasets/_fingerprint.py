@@ -19,6 +19,7 @@ from dokimos._core.jsonable import jsonable
 from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.metrics import CallMetrics
 from dokimos.datasets._row_metrics import order_metrics
+from dokimos.datasets._sorted_trees import SCALARS
 
 # CPython's own encoder, made once: json.dumps makes a new one for every call.
 _make_encoder: Callable[..., Callable[[Any, int], tuple[str, ...]]] | None = getattr(
@@ -33,7 +34,6 @@ _encode: Final = (
 BATCH: Final = 64
 """How many examples are hashed in one go."""
 
-SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _slow_encoder: Final = json.JSONEncoder(default=jsonable, **_OPTIONS)
 
 

@@ -7,9 +7,10 @@ from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 from dokimos._core.keys import INPUT, OUTPUT
-from dokimos.datasets._fingerprint import SCALARS, ContentColumns, order_keys
+from dokimos.datasets._fingerprint import ContentColumns, order_keys
 from dokimos.datasets._json_columns import Column
 from dokimos.datasets._row_metrics import order_plain_metrics
+from dokimos.datasets._sorted_trees import SCALARS, sort_trees
 
 RowColumns: TypeAlias = Mapping[str, Column]
 """The columns of rows, by their names in camelCase."""
@@ -58,10 +59,10 @@ def _order_section(columns: RowColumns, short: str, key: str, missing: Iterable[
     if short not in columns:
         return missing
     column = columns[short]
-    if column.kinds <= SCALARS:
-        ordered: list[Any] = [((key, value),) for value in column.values]
-    else:
-        ordered = [order_keys({key: value}) for value in column.values]
+    trees = None if column.kinds <= SCALARS else sort_trees(column, 1)
+    if trees is not None:
+        return [{key: tree} for tree in trees]
+    ordered = [((key, v),) if type(v) in SCALARS else order_keys({key: v}) for v in column.values]
     if short == "actualOutput":  # where null says that nothing was recorded
         return [None if value is None else each for value, each in zip(column.values, ordered, strict=True)]
     return ordered
@@ -71,7 +72,8 @@ def _order_maps(maps: Column) -> Iterable[Any]:
     """Normalize the order of the keys of maps, as `order_keys` does with each."""
     objects = maps.objects
     if not objects or not all(column.kinds <= SCALARS for column in objects.values()):
-        return map(order_keys, maps.values)
+        trees = sort_trees(maps) if objects else None
+        return map(order_keys, maps.values) if trees is None else trees
     names = sorted(objects)
     columns = [objects[name].values for name in names]
     if len(names) == 1:
