@@ -86,7 +86,7 @@ def _count_members(column: Column) -> int | None:
     # The sum is not finite if one is not. That it may be too large itself does no harm: None is always safe.
     if float in column.kinds and not math.isfinite(sum(column.select(float))):
         return None
-    count = sum(map(len, column.select(dict)))
+    count = column.count_members()
     for inner in column.inside():
         more = _count_members(inner)
         if more is None:

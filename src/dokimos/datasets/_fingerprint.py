@@ -121,21 +121,22 @@ class Fingerprint:
     def digest(self) -> str:
         """Return the hash of what was added so far, as 32 hexadecimal digits."""
         whole = self._hash.copy()
-        whole.update(self._pending())
+        self._hash_into(whole)
         return whole.hexdigest()[:32]
 
     def _hash_pending(self) -> None:
-        self._hash.update(self._pending())
+        self._hash_into(self._hash)
         self._texts.clear()
         self._rest.clear()
 
-    def _pending(self) -> bytes:
-        texts = "".join(self._texts).encode("utf-8", "surrogatepass")
+    def _hash_into(self, whole: hashlib._Hash) -> None:
+        whole.update("".join(self._texts).encode("utf-8", "surrogatepass"))
         try:
             # Version 2 writes no references, which would depend on which objects are shared in memory.
-            return texts + marshal.dumps(self._rest, 2)
+            rest = marshal.dumps(self._rest, 2)
         except ValueError:  # subclasses of plain types
-            return texts + marshal.dumps(_sort_tree(jsonable(self._rest)), 2)
+            rest = marshal.dumps(_sort_tree(jsonable(self._rest)), 2)
+        whole.update(rest)
 
 
 class IdCounter:

@@ -37,6 +37,12 @@ class Column:
             self.values if len(self.kinds) == 1 else [value for value in self.values if type(value) is kind]
         )
 
+    def count_members(self) -> int:
+        """Return how many members the objects have."""
+        if self.objects is not None:
+            return len(self.objects) * len(self.values)
+        return sum(map(len, self.select(dict)))
+
     def inside(self) -> Iterable[Column]:
         """Return all values inside of the objects and arrays: by their place where all have the same ones."""
         if self.objects is not None:
