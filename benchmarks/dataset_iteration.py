@@ -22,7 +22,7 @@ from typing import Any
 from dokimos import Dataset
 
 SLICE = 5_000
-RATIOS = {"plain": 1.8, "snake case": 1.8, "metrics": 2.4}
+RATIOS = {"plain": 1.5, "snake case": 1.5, "metrics": 2.0}
 """At most, by what the rows are like."""
 _TEXT = (
     "the library opens at nine and closes at seven from monday to friday while readers return books late "

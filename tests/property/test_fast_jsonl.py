@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import warnings
@@ -10,13 +11,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dokimos._core.jsonable import MAX_DEPTH
 from dokimos.datasets import _limits as limits
 from dokimos.datasets._batched_examples import BatchedExamples
 from dokimos.datasets._dataset import DatasetStream
-from dokimos.datasets._fast_json import load_lines_parser
+from dokimos.datasets._fast_json import load_block_parser
 from dokimos.datasets._fingerprint import Fingerprint
+from dokimos.datasets._json_columns import Column
 from dokimos.datasets._json_format import loads
 from dokimos.datasets._jsonl_format import read_jsonl_batches
+from dokimos.datasets._limits import LineBlock
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import Source
 from dokimos.errors import DatasetError
@@ -57,7 +61,12 @@ VALUES = st.recursive(
 DAMAGED = st.builds(
     lambda line, cut, more: line[:cut] + more, VALUES, st.integers(0, 40), st.binary(max_size=3)
 )
-parse_fast = load_lines_parser()
+parse_block = load_block_parser()
+
+
+def parse_fast(lines: list[bytes]) -> list[object] | None:
+    rows = parse_block(LineBlock(b"\n".join(lines), len(lines)))
+    return None if rows is None else list(rows.values)
 
 
 @settings(max_examples=400, deadline=None)
@@ -72,6 +81,16 @@ parse_fast = load_lines_parser()
 @example([b'{"a": [1e999]}'])
 @example([b'{"a": 1e999, "b": -1e999}'])
 @example([b'{"a": "\\u003a"}'])
+@example([b'{"a": [1', b"2]}", b"{},NaN,{}"])
+@example([b'{"a": [1', b'2], "a": 1}', b"{},NaN,{}"])
+@example([b'{"a": [1', b'2], "a": ":"}', b"{},NaN,{}"])
+@example([b"{},[1", b"2],{}"])
+@example([b"{}", b"NaN"])
+@example([b"{}", b'{"a": NaN}'])
+@example([b"{},1,{}"])
+@example([b"{}]", b"[{}"])
+@example([b'{"a": "', b'"}'])
+@example([b"{}", b"", b"{}"])
 @example([b'{"a": {"b": 1}}'] * 16 + [b'{"a": {"b": 1, "b": 2}}'])
 @example([b'{"a": {"b": 1}}'] * 16 + [b'{"a": {"b": 1e999}}'])
 def test_rows_of_the_fast_parser_are_those_of_the_strict_one(lines: list[bytes]):
@@ -79,6 +98,20 @@ def test_rows_of_the_fast_parser_are_those_of_the_strict_one(lines: list[bytes])
     if rows is not None:
         # repr(), since 1 == 1.0 == True and 0.0 == -0.0.
         assert [repr(row) for row in rows] == [repr(loads(line.decode().strip(" \t\r\n"))) for line in lines]
+
+
+PIECES = st.sampled_from([
+    "{", "}", "[", "]", ",", '"a":', '"b":', "NaN", "1", '"', "{}", '{"a":1}', '{"a":[1', "2]}", '"a":[',
+    ",NaN,", "{},NaN,{}", '"a":2}', " ",
+])  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.lists(PIECES, max_size=5).map("".join) | st.just("{}"), min_size=1, max_size=5))
+def test_what_goes_on_in_the_next_line_is_left_to_the_strict_parser(lines: list[str]):
+    rows = parse_fast([line.encode() for line in lines])
+    if rows is not None:
+        assert [repr(row) for row in rows] == [repr(loads(line.strip())) for line in lines]
 
 
 PLAIN_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -180,3 +213,71 @@ def test_a_stream_has_the_fingerprint_of_its_examples(data: bytes):
     for each in examples:
         fingerprint.add(each)
     assert stream.fingerprint == fingerprint.digest()
+
+
+OUTPUTS = [TEXT, TEXT | MAP, TEXT | st.none(), st.none(), st.integers(), st.just([1, {"b": 2, "a": 1}])]
+MAPS = [
+    st.builds(lambda k, a: {"k": k, "a": a}, TEXT, st.integers() | st.none()),
+    st.builds(lambda k, a: {"k": k, "a": a}, MAP, TEXT),
+    st.fixed_dictionaries({"input": TEXT}),
+    st.fixed_dictionaries({"output": TEXT}),
+    st.just({}),
+    MAP,
+]
+PLAIN_METRICS = [
+    st.builds(lambda t, c: {"tokensIn": t, "costUsd": c}, st.integers(0, 9), st.floats(0, 9)),
+    st.builds(lambda m: {"model": m, "cachedTokensIn": 2}, st.sampled_from(["gpt", "ü"])),
+    METRICS,
+]
+SECTIONS: dict[str, list[st.SearchStrategy[object]]] = {
+    "id": [st.sampled_from("abc"), st.sampled_from(["a", None])],
+    **dict.fromkeys(("input", "expectedOutput", "expected_output", "actualOutput"), OUTPUTS),
+    **dict.fromkeys(("inputs", "expected_outputs", "actualOutputs", "metadata"), MAPS),
+    "metrics": PLAIN_METRICS,
+}
+CHOICES = [
+    st.sampled_from(choice)
+    for choice in (
+        ("input", "inputs"), ("", "expectedOutput", "expected_outputs"),
+        ("", "actualOutput", "actualOutputs"), ("", "id"), ("", "metadata"), ("", "metrics"),
+    )
+]  # fmt: skip
+
+
+@st.composite
+def alike_rows(draw: st.DrawFn) -> list[dict[str, object]]:
+    """Rows with the same names, whose values are mostly of the same kind."""
+    names = [name for name in map(draw, CHOICES) if name]
+    members = {name: draw(st.sampled_from(SECTIONS[name])) for name in names}
+    rows = draw(st.lists(st.fixed_dictionaries(members), min_size=8, max_size=20))
+    return [{name: row[name] for name in names} for row in rows]  # the other ones are in any order
+
+
+def nest(depth: int) -> object:
+    return {"k": nest(depth - 1)} if depth else 1
+
+
+@settings(max_examples=400, deadline=None)
+@given(alike_rows())
+@example([{"input": nest(MAX_DEPTH)}] * 8)
+@example([{"inputs": nest(MAX_DEPTH + 1)}] * 8)
+@example([{"input": [{"role": "user", "content": "q"}] * 2, "metadata": {"b": [1], "a": {"k": 1}}}] * 8)
+@example([{"input": "q"}] * 8)
+@example([{"input": "q", "expectedOutput": "a", "actualOutput": None}] * 8)
+@example([{"inputs": {"input": "q"}, "expectedOutput": "a"}] * 8)
+@example([{"inputs": {"b": "q", "a": "r"}, "expectedOutput": "a"}] * 8)
+def test_rows_that_are_read_together_are_those_that_are_read_one_by_one(rows: list[dict[str, object]]):
+    copies = copy.deepcopy(rows)
+    examples = RowReader().read_all(Column(rows))
+    if examples is None:
+        return
+    single = [RowReader().read(row) for row in copies]
+    assert [repr(each) for each in examples] == [repr(each) for each in single]
+    assert list(examples.ids) == [each.id for each in single]
+    contents, together, one_by_one = examples.contents(), Fingerprint(), Fingerprint()
+    one_by_one.add_all(single)
+    if contents is None:
+        together.add_all(examples)
+    else:
+        together.add_columns(contents)
+    assert together.digest() == one_by_one.digest()

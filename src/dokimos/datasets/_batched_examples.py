@@ -47,6 +47,7 @@ class StreamSummary:
                 pending += batch
                 if len(pending) >= BATCH:
                     self._add_pending()
+            del batch
         self._add_pending()
 
     def fingerprint(self) -> str:
@@ -57,11 +58,12 @@ class StreamSummary:
 
     def _add_usual(self, batch: UsualExamples) -> None:
         self._add_pending()
-        if batch.content is None:
+        contents = batch.contents()
+        if contents is None:
             self._fingerprint.add_all(batch)
         else:
-            self._fingerprint.add_columns(batch.content())
-        self._ids.add_all(batch)
+            self._fingerprint.add_columns(contents)
+        self._ids.add_ids(filter(None, batch.ids))
 
     def _add_pending(self) -> None:
         self._fingerprint.add_all(self._pending)

@@ -12,13 +12,14 @@ from functools import lru_cache
 from itertools import chain
 from json.encoder import encode_basestring_ascii as _quoted
 from operator import itemgetter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from dokimos._core.example import Example
 from dokimos._core.jsonable import jsonable
 from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.metrics import CallMetrics
-from dokimos.datasets._row_metrics import order_metrics, order_plain_metrics
+from dokimos.datasets._row_metrics import order_metrics
+from dokimos.datasets._sorted_trees import SCALARS
 
 # CPython's own encoder, made once: json.dumps makes a new one for every call.
 _make_encoder: Callable[..., Callable[[Any, int], tuple[str, ...]]] | None = getattr(
@@ -33,7 +34,6 @@ _encode: Final = (
 BATCH: Final = 64
 """How many examples are hashed in one go."""
 
-_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _slow_encoder: Final = json.JSONEncoder(default=jsonable, **_OPTIONS)
 
 
@@ -64,36 +64,10 @@ def canonical_json(example: Example) -> str:
 class ContentColumns:
     """What `Fingerprint` hashes of some examples."""
 
-    texts: Sequence[tuple[str, str]]
-    """Input and expected output of each if all are usual rows, else nothing."""
+    texts: tuple[Sequence[str], ...]
+    """All inputs and all expected outputs where these are one text and nothing is recorded, else nothing."""
     rest: Sequence[tuple[Any, ...]]
-
-    @classmethod
-    def of_texts(
-        cls,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        ids: Sequence[str | None],
-        metadata: Sequence[dict[str, Any]],
-    ) -> ContentColumns:
-        """Make the content of usual rows: one text in, one text out, nothing recorded."""
-        texts = list(zip(inputs, outputs, strict=True))
-        rest = list(zip(map(len, inputs), map(len, outputs), ids, order_all_keys(metadata), strict=True))
-        return cls(texts, rest)
-
-    @classmethod
-    def of_recorded(
-        cls,
-        ids: Sequence[str | None],
-        metadata: Sequence[dict[str, Any]],
-        inputs: Sequence[dict[str, Any]],
-        outputs: Sequence[dict[str, Any]],
-        actual: Sequence[dict[str, Any] | None],
-        metrics: Sequence[dict[str, Any]],
-    ) -> ContentColumns:
-        """Make the content of rows with metrics, of which these are the trees that make plain ones."""
-        columns = map(order_all_keys, (metadata, inputs, outputs, actual))
-        return cls((), list(zip(ids, *columns, order_plain_metrics(metrics), strict=True)))
+    """Of each example the lengths of the two, the id and the metadata; else all of its content."""
 
 
 class Fingerprint:
@@ -125,7 +99,7 @@ class Fingerprint:
             ):
                 # The usual row, without a tree to build and sort; the lengths keep the joined texts apart.
                 self._texts += (input, output)
-                self._rest.append((len(input), len(output), example.id, _order_keys(example.metadata)))
+                self._rest.append((len(input), len(output), example.id, order_keys(example.metadata)))
             else:
                 self._rest.append(_content(example))
             # A fixed size, so that the digest does not depend on how many examples each call adds.
@@ -137,7 +111,8 @@ class Fingerprint:
         at, count = 0, len(columns.rest)
         while at < count:
             end = at + BATCH - len(self._rest)
-            self._texts += chain.from_iterable(columns.texts[at:end])
+            texts = [column[at:end] for column in columns.texts]
+            self._texts += chain.from_iterable(zip(*texts, strict=True))
             self._rest += columns.rest[at:end]
             at = end
             if len(self._rest) == BATCH:
@@ -146,21 +121,22 @@ class Fingerprint:
     def digest(self) -> str:
         """Return the hash of what was added so far, as 32 hexadecimal digits."""
         whole = self._hash.copy()
-        whole.update(self._pending())
+        self._hash_into(whole)
         return whole.hexdigest()[:32]
 
     def _hash_pending(self) -> None:
-        self._hash.update(self._pending())
+        self._hash_into(self._hash)
         self._texts.clear()
         self._rest.clear()
 
-    def _pending(self) -> bytes:
-        texts = "".join(self._texts).encode("utf-8", "surrogatepass")
+    def _hash_into(self, whole: hashlib._Hash) -> None:
+        whole.update("".join(self._texts).encode("utf-8", "surrogatepass"))
         try:
             # Version 2 writes no references, which would depend on which objects are shared in memory.
-            return texts + marshal.dumps(self._rest, 2)
+            rest = marshal.dumps(self._rest, 2)
         except ValueError:  # subclasses of plain types
-            return texts + marshal.dumps(_sort_tree(jsonable(self._rest)), 2)
+            rest = marshal.dumps(_sort_tree(jsonable(self._rest)), 2)
+        whole.update(rest)
 
 
 class IdCounter:
@@ -211,38 +187,22 @@ def _content(example: Example) -> tuple[Any, ...]:
     actual, metrics, error = example.actual_outputs, example.metrics, example.actual_error
     content = (
         example.id,
-        _order_keys(example.metadata),
-        _order_keys(example.inputs),
-        _order_keys(example.expected_outputs),
-        None if actual is None else _order_keys(actual),
+        order_keys(example.metadata),
+        order_keys(example.inputs),
+        order_keys(example.expected_outputs),
+        None if actual is None else order_keys(actual),
         order_metrics(metrics) if type(metrics) is CallMetrics else _sort_tree(jsonable(metrics)),
     )
     return content if error is None else (*content, error)
 
 
-def order_all_keys(contents: Sequence[Mapping[str, Any] | None]) -> list[Any]:
-    """Normalize the order of the keys of several maps; None stays."""
-    if set(map(type, contents)) == {dict}:
-        maps = cast("Sequence[dict[str, Any]]", contents)
-        keys = set(map(tuple, maps))
-        values = list(chain.from_iterable(map(dict.values, maps)))
-        first = keys.pop()
-        if not keys and {str}.issuperset(map(type, first)) and _SCALARS.issuperset(map(type, values)):
-            if len(first) == 1:
-                return [((first[0], value),) for value in values]
-            if first:
-                names, pick = _key_order(first)
-                return [(names, pick(content)) for content in maps]
-    return [None if content is None else _order_keys(content) for content in contents]
-
-
-def _order_keys(content: Mapping[str, Any]) -> Any:
+def order_keys(content: Mapping[str, Any]) -> Any:
     """Normalize the order of the keys of a map."""
     if len(content) == 1:
         (member,) = content.items()
-        return (member,) if type(member[1]) in _SCALARS else _sort_tree(jsonable(content))
+        return (member,) if type(member[1]) in SCALARS else _sort_tree(jsonable(content))
     for value in content.values():
-        if type(value) not in _SCALARS:
+        if type(value) not in SCALARS:
             return _sort_tree(jsonable(content))
     if len(content) < 2:
         return tuple(content.items())

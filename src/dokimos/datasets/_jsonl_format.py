@@ -9,9 +9,10 @@ from typing import Any, BinaryIO, Final, NoReturn
 
 from dokimos._core.example import Example
 from dokimos._core.excerpt import append_excerpt
-from dokimos.datasets._fast_json import load_lines_parser
+from dokimos.datasets._fast_json import load_block_parser
+from dokimos.datasets._json_columns import Column
 from dokimos.datasets._json_format import SPACE, explain_fault, scan
-from dokimos.datasets._limits import MANY_LINES, read_bounded_lines, read_line_blocks
+from dokimos.datasets._limits import MANY_LINES, LineBlock, read_bounded_lines, read_line_blocks
 from dokimos.datasets._rows import RowReader
 from dokimos.datasets._source import Source, bad_utf8
 from dokimos.errors import DatasetError
@@ -32,15 +33,17 @@ def read_jsonl_batches(source: Source, rows: RowReader) -> Iterator[Sequence[Exa
     parse_block = _BlockParser().parse
     number = 1
     with source.open() as stream:
-        for lines in _read_lines(source, stream):
-            parsed = parse_block(lines) if len(lines) >= MANY_LINES else None
+        for block in _read_lines(source, stream):
+            parsed = parse_block(block) if block.line_count >= MANY_LINES else None
             examples = None if parsed is None else rows.read_all(parsed)
             if examples is not None:
                 has_examples = True
                 yield examples
-                number += len(lines)
+                number += block.line_count
+                del parsed, examples  # before the next ones are made: in memory that is in the caches
                 continue
-            for value in _parse_lines(lines, source.label, number) if parsed is None else parsed:
+            values = _parse_lines(block.split(), source.label, number) if parsed is None else parsed.values
+            for value in values:
                 if value is not _BLANK:
                     has_examples = True
                     yield (rows.read(value, number),)
@@ -49,10 +52,10 @@ def read_jsonl_batches(source: Source, rows: RowReader) -> Iterator[Sequence[Exa
         raise DatasetError("There are no examples: every line is blank.", path=source.label)
 
 
-def _read_lines(source: Source, stream: BinaryIO) -> Iterable[Sequence[bytes]]:
+def _read_lines(source: Source, stream: BinaryIO) -> Iterable[LineBlock]:
     """Read lines, some at a time unless the next one may take long to come."""
     if source.waits:
-        return ((line,) for line in read_bounded_lines(stream, source.label))
+        return (LineBlock(line, 1) for line in read_bounded_lines(stream, source.label))
     return read_line_blocks(stream, source.label)
 
 
@@ -61,23 +64,23 @@ class _BlockParser:
 
     def __init__(self) -> None:
         self._size = 0
-        self._parse_fast = load_lines_parser() if "pydantic_core" in sys.modules else None
+        self._parse_fast = load_block_parser() if "pydantic_core" in sys.modules else None
 
-    def parse(self, lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
+    def parse(self, block: LineBlock) -> Column | None:
         """Return the object of each line; None where one has something else, and should be read by itself."""
         if self._parse_fast is None:
-            self._size += sum(map(len, lines))
+            self._size += len(block.text)
             if self._size > _MUCH:
-                self._parse_fast = load_lines_parser()
-        rows = None if self._parse_fast is None else self._parse_fast(lines)
-        return _parse_all(lines) if rows is None else rows
+                self._parse_fast = load_block_parser()
+        rows = None if self._parse_fast is None else self._parse_fast(block)
+        return _parse_all(block) if rows is None else rows
 
 
-def _parse_all(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
+def _parse_all(block: LineBlock) -> Column | None:
     """Parse lines strictly; None where one does not hold one object and nothing else."""
     values = []
     try:
-        for raw in lines:
+        for raw in block.split():
             text = raw.decode().strip(SPACE)
             value, end = scan(text, 0)
             if end != len(text) or type(value) is not dict:
@@ -85,7 +88,7 @@ def _parse_all(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
             values.append(value)
     except (ValueError, StopIteration, RecursionError):
         return None
-    return values
+    return Column(values)
 
 
 def _parse_lines(lines: Sequence[bytes], label: str | None, first: int) -> Iterator[Any]:

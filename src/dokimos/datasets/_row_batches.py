@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache, partial
+from itertools import repeat
 from typing import Any, Final
 
 from dokimos._core.example import Example
@@ -13,6 +14,8 @@ from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.metrics import CallMetrics
 from dokimos.datasets._columns import WIRE_NAMES
 from dokimos.datasets._fingerprint import ContentColumns
+from dokimos.datasets._json_columns import Column
+from dokimos.datasets._row_contents import read_contents
 from dokimos.datasets._row_metrics import read_plain_metrics
 
 # What the constructor of `Example` does beyond setting its slots, a row does not need: its maps were parsed
@@ -27,28 +30,29 @@ _ID_KINDS: Final = frozenset((str, type(None)))
 
 
 class UsualExamples(list[Example]):
-    """Examples that were read together, with what a fingerprint needs of them."""
+    """Examples that were read together, with what the summary of a stream needs of them."""
 
-    content: Callable[[], ContentColumns] | None = None
+    ids: Sequence[str | None] = ()
+    contents: Callable[[], ContentColumns | None]
+    """What a fingerprint hashes of them; None if it has to look at each of them."""
 
 
 class _UnusualRows(Exception):
     """Some rows need more than to be put together."""
 
 
-def read_usual_rows(rows: Sequence[dict[str, Any]]) -> UsualExamples | None:
+def read_usual_rows(rows: Column) -> UsualExamples | None:
     """Return the examples of parsed rows, whose maps they take over.
 
     None unless all rows have the same names, all usual ones, with values that need neither a conversion nor a
     message; `RowReader.read` makes of each of these the same. It has no side effects.
     """
-    names = set(map(tuple, rows))
-    wire_names = _find_usual_names(names.pop()) if len(names) == 1 else None
-    if wire_names is None:
+    found = rows.objects
+    names = None if found is None else _find_usual_names(tuple(found))
+    if found is None or names is None:
         return None
-    columns = dict(zip(wire_names, zip(*map(dict.values, rows), strict=True), strict=True))
     try:
-        return _make_examples(columns, len(rows))
+        return _make_examples(dict(zip(names, found.values(), strict=True)), len(rows.values))
     except _UnusualRows:
         return None
 
@@ -63,77 +67,62 @@ def _find_usual_names(names: tuple[str, ...]) -> tuple[str, ...] | None:
     return None if any(pair <= found for pair in _PAIRS) else renamed
 
 
-def _make_examples(columns: dict[str, tuple[Any, ...]], count: int) -> UsualExamples:
+def _make_examples(columns: Mapping[str, Column], count: int) -> UsualExamples:
     inputs = _read_maps(columns, "input", INPUT) or ()
     expected = _read_maps(columns, "expectedOutput", OUTPUT)
     if expected is None:
         expected = [{} for _ in range(count)]
     actual = _read_actual(columns) or (None,) * count
     metadata = columns.get("metadata")
-    if metadata is None:
-        metadata = tuple([{} for _ in range(count)])
-    _require_maps(metadata)
-    ids = columns.get("id", (None,) * count)
-    if not _ID_KINDS.issuperset(map(type, ids)) or "" in ids:
-        raise _UnusualRows
-    trees = columns.get("metrics")
-    metrics = (None,) * count if trees is None else _read_metrics(trees)
-    examples = UsualExamples(_put_together(inputs, expected, metadata, ids, actual, metrics))
-    if trees is not None:
-        recorded = (ids, metadata, inputs, expected, actual, trees)
-        examples.content = partial(ContentColumns.of_recorded, *recorded)
-    elif _hold_texts(columns):
-        texts = (columns["input"], columns["expectedOutput"], ids, metadata)
-        examples.content = partial(ContentColumns.of_texts, *texts)
+    ids = _read_ids(columns.get("id")) or (None,) * count
+    metrics = _read_metrics(columns.get("metrics")) or (None,) * count
+    maps = _require_maps(metadata) if metadata else [{} for _ in range(count)]
+    examples = UsualExamples(_put_together(count, inputs, expected, maps, ids, actual, metrics))
+    examples.ids = ids
+    examples.contents = partial(read_contents, columns, count)
     return examples
 
 
-def _hold_texts(columns: dict[str, tuple[Any, ...]]) -> bool:
-    """Whether each row has one text as its input, another one as the expected output, and none recorded."""
-    for name in ("input", "expectedOutput"):
-        if set(map(type, columns.get(name, ()))) != {str}:
-            return False
-    return columns.keys().isdisjoint(_PAIRS[2])
-
-
-def _read_maps(columns: dict[str, tuple[Any, ...]], short: str, key: str) -> Sequence[Any] | None:
+def _read_maps(columns: Mapping[str, Column], short: str, key: str) -> Sequence[Any] | None:
     """Return the maps of a column, or of one with their only values; None if there is neither."""
-    values = columns.get(short)
-    if values is not None:
-        return [{key: value} for value in values]
+    column = columns.get(short)
+    if column is not None:
+        return [{key: value} for value in column.values]
     maps = columns.get(f"{short}s")
-    if maps is not None:
-        _require_maps(maps)
-        if not all(maps):  # an empty one stands for others
-            raise _UnusualRows
-    return maps
+    return None if maps is None else _require_maps(maps)
 
 
-def _read_actual(columns: dict[str, tuple[Any, ...]]) -> Sequence[Any] | None:
+def _read_actual(columns: Mapping[str, Column]) -> Sequence[Any] | None:
     """Return the recorded outputs; a short null means that nothing was recorded."""
-    outputs = _read_maps(columns, "actualOutput", OUTPUT)
-    if outputs is None or "actualOutput" not in columns:
-        return outputs
-    return [None if output[OUTPUT] is None else output for output in outputs]
+    short = columns.get("actualOutput")
+    if short is None:
+        return _read_maps(columns, "actualOutput", OUTPUT)
+    return [None if value is None else {OUTPUT: value} for value in short.values]
 
 
-def _require_maps(column: Sequence[Any]) -> None:
-    if set(map(type, column)) != {dict}:
+def _read_ids(column: Column | None) -> Sequence[str | None] | None:
+    if column is not None and (not column.kinds <= _ID_KINDS or "" in column.values):
         raise _UnusualRows
+    return None if column is None else column.values
 
 
-def _read_metrics(column: Sequence[Any]) -> Sequence[CallMetrics | None]:
-    metrics = read_plain_metrics(column)
-    if metrics is None:
+def _require_maps(column: Column) -> Sequence[Any]:
+    if column.kinds != {dict}:
+        raise _UnusualRows
+    return column.values
+
+
+def _read_metrics(column: Column | None) -> Sequence[CallMetrics | None] | None:
+    metrics = None if column is None else read_plain_metrics(column)
+    if metrics is None and column is not None:
         raise _UnusualRows
     return metrics
 
 
-def _put_together(*columns: Sequence[Any]) -> list[Example]:
-    new = object.__new__
-    examples: list[Any] = []
-    for inputs, expected, metadata, id, actual, metrics in zip(*columns, strict=True):
-        example: Any = new(UnfinishedExample)
+def _put_together(count: int, *columns: Sequence[Any]) -> list[Any]:
+    examples: list[Any] = list(map(object.__new__, repeat(UnfinishedExample, count)))
+    kind = Example
+    for example, inputs, expected, metadata, id, actual, metrics in zip(examples, *columns, strict=True):
         example.inputs = inputs
         example.expected_outputs = expected
         example.metadata = metadata
@@ -142,6 +131,5 @@ def _put_together(*columns: Sequence[Any]) -> list[Example]:
         example.metrics = metrics
         example.actual_error = None
         example.dataset_item_id = None
-        example.__class__ = Example
-        examples.append(example)
+        example.__class__ = kind
     return examples

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import repeat
-from operator import attrgetter
+from operator import attrgetter, or_
 from typing import Any, Final
 
 from dokimos._core.fast_constructor import fast_factory, open_class
 from dokimos._core.jsonable import camel_case, jsonable
 from dokimos._core.metrics import CallMetrics
+from dokimos.datasets._json_columns import Column
 
 _new_metrics: Final = fast_factory(CallMetrics)
 _ATTRIBUTES: Final = tuple(f.name for f in fields(CallMetrics))
@@ -35,26 +36,25 @@ def read_metrics(tree: Any) -> CallMetrics:
     return from_json(CallMetrics, tree)
 
 
-def read_plain_metrics(trees: Sequence[Any]) -> list[CallMetrics] | None:
+def read_plain_metrics(trees: Column) -> list[CallMetrics] | None:
     """Return the metrics of parsed trees, None unless all have the same names and are as we write them."""
-    names = set(map(tuple, trees)) if set(map(type, trees)) == {dict} else set()
-    if len(names) != 1:
-        return None
     columns: dict[str, Sequence[Any]] = {}
-    for name, column in zip(names.pop(), zip(*map(dict.values, trees), strict=True), strict=True):
+    for name, column in (trees.objects or {}).items():
         attribute, kind = _MEMBERS.get(name, ("", None))
-        if set(map(type, column)) != {kind}:
+        values = column.values
+        if column.kinds != {kind}:
             return None
-        if not (all(map(str.isascii, column)) if kind is str else 0 <= min(column) <= max(column) < _LARGE):
+        if not (all(map(str.isascii, values)) if kind is str else 0 <= min(values) <= max(values) < _LARGE):
             return None
-        columns[attribute] = column
+        columns[attribute] = values
     return _put_together([columns.get(name, repeat(None)) for name in _ATTRIBUTES]) if columns else None
 
 
-def order_plain_metrics(trees: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def order_plain_metrics(trees: Column) -> Iterable[dict[str, Any]]:
     """Return what `order_metrics` does of those that `read_plain_metrics` has read."""
-    names = sorted(trees[0])
-    return [{name: tree[name] for name in names} for tree in trees]
+    ordered = dict.fromkeys(sorted(trees.objects or ()))
+    # The union of two keeps the order of the first and takes the values of the second.
+    return map(or_, repeat(ordered), trees.values)
 
 
 def _put_together(columns: Iterable[Iterable[Any]]) -> list[CallMetrics]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NoReturn
@@ -12,6 +12,7 @@ from dokimos._core.example import Example
 from dokimos._core.keys import INPUT, OUTPUT
 from dokimos._core.metrics import CallMetrics
 from dokimos.datasets._columns import WIRE_NAMES, ColumnMap, suggestion
+from dokimos.datasets._json_columns import Column
 from dokimos.datasets._row_batches import UnfinishedExample, UsualExamples, read_usual_rows
 from dokimos.datasets._row_metrics import read_metrics
 from dokimos.datasets._row_names import UnknownNames, are_metrics
@@ -71,7 +72,7 @@ class RowReader:
         finished: Example = example
         return finished
 
-    def read_all(self, rows: Sequence[dict[str, Any]]) -> UsualExamples | None:
+    def read_all(self, rows: Column) -> UsualExamples | None:
         """Return what `read` makes of each parsed row, None where they have to be read one by one."""
         return read_usual_rows(rows) if self._columns is None else None
 

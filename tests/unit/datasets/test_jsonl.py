@@ -110,7 +110,7 @@ def test_a_small_file_is_read_without_pydantic(tmp_path, monkeypatch):
     path = tmp_path / "rows.jsonl"
     path.write_text(TWO)
     monkeypatch.delitem(sys.modules, "pydantic_core")
-    monkeypatch.setattr(_jsonl_format, "load_lines_parser", lambda: pytest.fail("the parser was loaded"))
+    monkeypatch.setattr(_jsonl_format, "load_block_parser", lambda: pytest.fail("the parser was loaded"))
     assert len(Dataset.load(path)) == 2
 
 
