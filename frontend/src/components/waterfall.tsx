@@ -2,7 +2,8 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import type { EvalJob, SpanMatch } from "../api/traces";
-import { cost, count, cut, duration, plural, shown } from "../lib/format";
+import { count, cut, duration, plural, shown } from "../lib/format";
+import { NOTHING_PRICED, leastCost, unpricedNote } from "../lib/pricing";
 import { type KeyLine, useKeyHelp, useKeys } from "../lib/keys";
 import { SEARCH_PLACES, type SearchPlace, type SpanRow, type SpanTree, chooseRows, countKindsOfSpans, idsAbove, isUsed, outcomeOfJob, stepToHit } from "../lib/spans";
 import type { SpanMatches } from "../lib/use-span-matches";
@@ -234,14 +235,16 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
 /** The tokens of a span and what they cost; of one that has none, the sum of the model calls below it. */
 function UsageCell({ row: { span, usageBelow } }: { row: SpanRow }) {
   const isSum = !isUsed(span) && isUsed(usageBelow);
-  const { tokensIn, tokensOut, costUsd } = isSum ? usageBelow : span;
+  const { tokensIn, tokensOut } = isSum ? usageBelow : span;
+  const priced = isSum ? usageBelow : { ...NOTHING_PRICED, costUsd: span.costUsd };
   const hasTokens = tokensIn !== null || tokensOut !== null;
   const parts = [
     ...(hasTokens ? [count((tokensIn ?? 0) + (tokensOut ?? 0))] : []),
-    ...(costUsd === null ? [] : [cost(costUsd)]),
+    ...(priced.costUsd === null ? [] : [leastCost(priced)]),
   ];
   const tokens = hasTokens ? `${count(tokensIn ?? 0)} tokens in, ${count(tokensOut ?? 0)} out` : "";
-  const title = isSum ? ["Model calls below", tokens].filter(Boolean).join(": ") : tokens;
+  const facts = [tokens, unpricedNote(priced)].filter(Boolean).join("; ");
+  const title = isSum ? ["Model calls below", facts].filter(Boolean).join(": ") : facts;
   return (
     <span className="num muted usage" title={title === "" ? undefined : title}>
       {isSum && "Σ "}{parts.join(" · ")}
