@@ -152,6 +152,7 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
     if (place >= 0 && left.current !== stay) list.scrollToIndex(place, { align: "center" });
   }, [place, stay, list]);
   const hasUsage = useMemo(() => tree.rows.some(({ span }) => isUsed(span)), [tree]);
+  const hasCosts = useMemo(() => tree.rows.some(({ span }) => span.costUsd !== null), [tree]);
   useKeyHelp("In the waterfall", WATERFALL_KEYS);
   const keys = (event: KeyboardEvent) => {
     const row = tree.rows[places[Number((event.target as HTMLElement).closest<HTMLElement>("[data-index]")?.dataset["index"] ?? -1)] ?? -1];
@@ -221,7 +222,7 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
                     />
                   )}
                 </span>
-                {hasUsage && <UsageCell row={row} />}
+                {hasUsage && <UsageCell row={row} hasCosts={hasCosts} />}
                 <span className="num muted">{duration(row.duration)}</span>
               </div>
             );
@@ -233,14 +234,15 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
 }
 
 /** The tokens of a span and what they cost; of one that has none, the sum of the model calls below it. */
-function UsageCell({ row: { span, usageBelow } }: { row: SpanRow }) {
+function UsageCell({ row: { span, usageBelow }, hasCosts }: { row: SpanRow; hasCosts: boolean }) {
   const isSum = !isUsed(span) && isUsed(usageBelow);
   const { tokensIn, tokensOut } = isSum ? usageBelow : span;
   const priced = isSum ? usageBelow : { ...NOTHING_PRICED, costUsd: span.costUsd };
   const hasTokens = tokensIn !== null || tokensOut !== null;
   const parts = [
     ...(hasTokens ? [count((tokensIn ?? 0) + (tokensOut ?? 0))] : []),
-    ...(priced.costUsd === null ? [] : [leastCost(priced)]),
+    // An agent has no price of its own; beside calls that have one, a call without says so.
+    ...(priced.costUsd !== null || (hasCosts && (isSum ? (priced.unpricedCallCount ?? 0) > 0 : hasTokens && span.role === "model")) ? [leastCost(priced)] : []),
   ];
   const tokens = hasTokens ? `${count(tokensIn ?? 0)} tokens in, ${count(tokensOut ?? 0)} out` : "";
   const facts = [tokens, unpricedNote(priced)].filter(Boolean).join("; ");
