@@ -4,6 +4,7 @@ import { lazyPage } from "./lazy-page";
 import { Failure, Loading } from "./components/bits";
 import { type RunFilter, readRunAhead } from "./api/queries";
 import type { QueueFilter } from "./api/reviews";
+import { CHANGES, type Change } from "./lib/change-filter";
 import type { RowHeight } from "./lib/item-columns";
 import type { Show } from "./lib/matrix";
 import type { Order, Outcome } from "./lib/outline";
@@ -121,6 +122,10 @@ export interface CompareSearch {
   /** The key of the metadata by which runs are sliced, and the slice whose items are shown. */
   readonly slice?: string;
   readonly value?: string;
+  /** The items that this evaluator, or any, sees changed: how, and by how much its score moved at least. */
+  readonly evaluator?: string;
+  readonly change?: Change;
+  readonly least?: number;
   /** The evaluator whose scores are shown where more than two runs are compared. */
   readonly scores?: string;
   /** The item that is shown side by side. */
@@ -128,6 +133,11 @@ export interface CompareSearch {
 }
 
 const MOST_ALSO = 2;
+
+const notNegative = (value: unknown): number | undefined => {
+  const number = bound(value);
+  return number !== undefined && number >= 0 ? number : undefined;
+};
 
 export const compareRoute = createRoute({
   getParentRoute: () => rootRoute,
@@ -140,6 +150,9 @@ export const compareRoute = createRoute({
       status: text(search["status"]),
       slice: text(search["slice"]),
       value: text(search["value"]),
+      evaluator: text(search["evaluator"]),
+      change: oneOf(search["change"], ...CHANGES),
+      least: notNegative(search["least"]),
       scores: text(search["scores"]),
       item: text(search["item"]),
     });

@@ -211,14 +211,9 @@ class EndpointDownError(JudgeUnavailableError):
     @classmethod
     def find_in_chain(cls, error: BaseException) -> EndpointDownError | None:
         """Return the error of this kind that `error` is or was raised from, if any."""
-        seen: set[int] = set()
-        current: BaseException | None = error
-        while current is not None and id(current) not in seen:
-            if isinstance(current, cls):
-                return current
-            seen.add(id(current))
-            current = current.__context__ if current.__cause__ is None else current.__cause__  # may be falsy
-        return None
+        from dokimos._core.error_chain import error_chain  # only where something has failed
+
+        return next((each for each in error_chain(error) if isinstance(each, cls)), None)
 
 
 class ServerError(DokimosError):

@@ -121,6 +121,40 @@ def test_a_correction_is_the_same_in_the_drawer_and_in_the_review_queue(visit, s
     assert f"/runs/{run}" in page.url
 
 
+def test_a_review_that_came_since_the_drawer_was_opened_is_shown_and_the_reviewer_decides(visit, server):
+    run = push_run(server, "meanwhile")
+    page = visit(f"/runs/{run}?item=0.0")
+    drawer = page.get_by_role("complementary", name="Item")
+    page.wait_for_load_state("networkidle")
+    [item] = server.call("GET", f"/runs/{run}")[1]["items"]["content"]
+    review = f"/runs/{run}/items/{item['id']}/review"
+    server.call("PUT", review, {"verdict": "CORRECT", "note": "seen by another"})
+    page.keyboard.press("e")
+    drawer.get_by_label("Comment").fill("mine")
+    page.keyboard.press("Escape")
+
+    page.keyboard.press("2")
+
+    problem = drawer.get_by_role("alert")
+    problem.get_by_text("You chose ✗ incorrect; it is not saved.").wait_for()
+    assert "marked this item as ✓ correct just now, “seen by another”." in problem.inner_text()
+    assert [one["verdict"] for one in read_reviews(server, run)] == ["CORRECT"]
+    problem.get_by_role("button", name="Take theirs").click()
+    problem.wait_for(state="detached")
+    assert drawer.get_by_label("Comment").input_value() == "mine"
+    drawer.get_by_role("button", name="✓ Correct", pressed=True).wait_for()
+
+    server.call("PUT", review, {"verdict": "UNSURE", "note": "seen once more"})
+    drawer.get_by_role("button", name="✗ Incorrect").click()
+    problem.get_by_text("seen once more").wait_for()
+    with page.expect_response("**/review") as saved:
+        problem.get_by_role("button", name="Keep mine").click()
+    assert saved.value.ok
+    page.get_by_text("Marked as incorrect").wait_for()
+    [one] = read_reviews(server, run)
+    assert (one["verdict"], one["note"]) == ("INCORRECT", "mine")
+
+
 def test_what_is_typed_about_an_item_of_a_deleted_run_asks_no_more(visit, server):
     run = push_run(server, "deleted")
     page = visit("/")

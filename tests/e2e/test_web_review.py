@@ -130,8 +130,8 @@ def test_a_review_that_came_meanwhile_is_shown_rather_than_written_over(visit, s
     page.keyboard.press("2")
 
     problem = page.get_by_role("alert")
-    problem.get_by_text("has reviewed").wait_for()
-    assert "✓ correct, “seen by another”. You chose ✗ incorrect; it is not saved." in problem.inner_text()
+    problem.get_by_text("You chose ✗ incorrect; it is not saved.").wait_for()
+    assert "as ✓ correct just now, “seen by another”." in problem.inner_text()
     assert read_reviews(server, item)[0]["verdict"] == "CORRECT"
     with page.expect_response("**/review"):
         problem.get_by_role("button", name="Keep mine").click()

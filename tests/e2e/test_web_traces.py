@@ -211,8 +211,10 @@ def test_a_span_without_tokens_shows_those_of_the_calls_below_it(visit, server):
 
     usage = page.locator(".span-row .usage")
     usage.nth(2).wait_for()
-    assert usage.all_inner_texts() == ["Σ 1,234 · $0.0021", "600 · $0.0021", "634"]
-    assert usage.first.get_attribute("title") == "Model calls below: 1,200 tokens in, 34 out"
+    assert usage.all_inner_texts() == ["Σ 1,234 · ≥ $0.0021", "600 · $0.0021", "634 · unpriced"]
+    title = "Model calls below: 1,200 tokens in, 34 out; 1 of 2 calls unpriced"
+    assert usage.first.get_attribute("title") == title
+    page.get_by_text("1,234 tokens · at least $0.0021 (1 of 2 calls unpriced)").wait_for()
 
 
 def test_a_trace_of_many_spans_is_read_whole_and_searched(visit):

@@ -4,6 +4,9 @@ So a test can say of every change whose row it was, without comparing the whole 
 """
 
 import json
+import sqlite3
+
+import asyncpg
 
 from dokimos.server._db.columns import Id
 from dokimos.server._db.schema import METADATA
@@ -90,13 +93,47 @@ def _sqlite_trigger(table, event):
     )
 
 
-def read(connection, last):
-    """Return the number of the last change and all changes behind `last`."""
-    rows = connection.exec_driver_sql(
-        f"SELECT n, name, kind, before, after FROM test_changes WHERE n > {int(last)} ORDER BY n"
-    ).all()
-    changes = [Change(row.name, row.kind, *(_parse(row.name, side) for side in row[3:])) for row in rows]
-    return (rows[-1].n if rows else last), changes
+_QUERY = "SELECT n, name, kind, before, after FROM test_changes WHERE n > {} ORDER BY n"
+
+
+class Reader:
+    """Reads what was committed, on a connection of its own: through the server, that takes as long as a call.
+
+    Args:
+        settings: Of the server.
+    """
+
+    def __init__(self, settings):
+        self._settings = settings
+        self._sqlite = self._postgresql = None
+        self._last = 0
+
+    async def __aenter__(self):
+        if self._settings.database_url is None:
+            path = f"file:{self._settings.sqlite_path}?mode=ro"
+            self._sqlite = sqlite3.connect(path, uri=True, isolation_level=None)
+        else:
+            self._postgresql = await asyncpg.connect(self._settings.database_url)
+        return self
+
+    async def __aexit__(self, *error):
+        if self._sqlite is not None:
+            self._sqlite.close()
+        else:
+            await self._postgresql.close()
+
+    async def read(self):
+        """Return all changes behind those that were returned before."""
+        if self._sqlite is not None:
+            rows = self._sqlite.execute(_QUERY.format("?"), (self._last,)).fetchall()
+        else:
+            rows = await self._postgresql.fetch(_QUERY.format("$1"), self._last)
+        if rows:
+            self._last = rows[-1][0]
+        return [
+            Change(name, kind, _parse(name, before), _parse(name, after))
+            for _, name, kind, before, after in rows
+        ]
 
 
 def _parse(table, text):

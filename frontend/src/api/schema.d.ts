@@ -32,6 +32,10 @@ export interface components {
             metrics: {
                 [key: string]: unknown;
             };
+            /** Pricedcallcount */
+            pricedCallCount: number;
+            /** Unpricedcallcount */
+            unpricedCallCount: number;
         };
         /**
          * AlertOn
@@ -187,6 +191,8 @@ export interface components {
             to: string;
             /** Observationcount */
             observationCount: number;
+            /** Lowerboundcount */
+            lowerBoundCount: number;
             /** Iscomplete */
             isComplete: boolean;
             /**
@@ -1076,6 +1082,8 @@ export interface components {
             after: components["schemas"]["MeanAnswer"] | null;
             /** Observations */
             observations: number;
+            /** Lowerboundcount */
+            lowerBoundCount: number | null;
             /** Sinceobservation */
             sinceObservation: number | null;
             /** Evidence */
@@ -1208,6 +1216,8 @@ export interface components {
             after: components["schemas"]["MeanAnswer"] | null;
             /** Observations */
             observations: number;
+            /** Lowerboundcount */
+            lowerBoundCount: number | null;
             /** Sinceobservation */
             sinceObservation: number | null;
             /** Evidence */
@@ -1905,6 +1915,10 @@ export interface components {
             tokensOut: number;
             /** Costusd */
             costUsd: number;
+            /** Pricedcallcount */
+            pricedCallCount: number;
+            /** Unpricedcallcount */
+            unpricedCallCount: number;
         };
         /**
          * Outcome
@@ -3059,6 +3073,8 @@ export interface components {
             falseAlarmsPerYear: number | null;
             /** Observationcount */
             observationCount: number;
+            /** Lowerboundcount */
+            lowerBoundCount: number;
             /** Observeduntil */
             observedUntil: string | null;
             /** Learnedcount */
@@ -3127,6 +3143,10 @@ export interface components {
             status: "ok" | "error";
             /** Errorcount */
             errorCount: number;
+            /** Pricedcallcount */
+            pricedCallCount: number | null;
+            /** Unpricedcallcount */
+            unpricedCallCount: number | null;
             /** Sessionid */
             sessionId: string | null;
             /** Userid */
@@ -3155,6 +3175,10 @@ export interface components {
             costUsd: number | null;
             /** Pricedtracecount */
             pricedTraceCount: number;
+            /** Pricedcallcount */
+            pricedCallCount: number;
+            /** Unpricedcallcount */
+            unpricedCallCount: number;
             latencyMs: components["schemas"]["Latency"];
         };
         /**
@@ -3211,6 +3235,10 @@ export interface components {
             status: "ok" | "error";
             /** Errorcount */
             errorCount: number;
+            /** Pricedcallcount */
+            pricedCallCount: number | null;
+            /** Unpricedcallcount */
+            unpricedCallCount: number | null;
             /** Sessionid */
             sessionId: string | null;
             /** Userid */
@@ -3333,6 +3361,10 @@ export interface components {
             costUsd: number | null;
             /** Pricedtracecount */
             pricedTraceCount: number;
+            /** Pricedcallcount */
+            pricedCallCount: number;
+            /** Unpricedcallcount */
+            unpricedCallCount: number;
             latencyMs: components["schemas"]["Latency"];
             /** Start */
             start: string;
@@ -3638,6 +3670,10 @@ export interface components {
             tokensOut: number | null;
             /** Costusd */
             costUsd: number | null;
+            /** Pricedcallcount */
+            pricedCallCount: number | null;
+            /** Unpricedcallcount */
+            unpricedCallCount: number | null;
             /** Latesttraceid */
             latestTraceId: string;
         };

@@ -2,7 +2,7 @@
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { MouseEvent } from "react";
 import type { BackTest, TraceAlert } from "../api/online";
-import { sayTimes, valueOf } from "../lib/alerts";
+import { sayLowerBounds, sayTimes, valueOf } from "../lib/alerts";
 import { useAnnounced } from "../lib/announce";
 import { count, plural } from "../lib/format";
 import { Failure, Loading, Time } from "./bits";
@@ -42,9 +42,10 @@ function sayResult(test: BackTest): string {
     `It would have fired ${plural(test.firingCount, "time")} on ${plural(test.observationCount, "trace")}.`,
     ...(byChance === null ? [] : [`If nothing changed, it would fire ${about}${sayTimes(byChance.expected)} on so many, on average; single months have more or fewer.`]),
     ...(test.status === "LEARNING" ? ["It would still be learning its baseline, so it had no chance to fire."] : []),
+    sayLowerBounds(test.lowerBoundCount),
     ...(test.isComplete ? [] : ["There are more traces than it looked at."]),
     ...part,
-  ].join(" ");
+  ].filter(Boolean).join(" ");
 }
 
 interface Props {

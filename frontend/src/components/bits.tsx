@@ -4,7 +4,7 @@ import { ApiError, OfflineError } from "../api/client";
 import { isLive } from "../api/queries";
 import { needsSignIn } from "../api/signals";
 import { neededRole, withStop } from "../lib/failures";
-import { count, rate, shown, time, utc } from "../lib/format";
+import { ago, count, rate, shown, time, utc } from "../lib/format";
 import { addressOf } from "../lib/root";
 import { useStore } from "../lib/store";
 import type { Outcome } from "../lib/outline";
@@ -52,6 +52,11 @@ export function Time({ value }: { value: string }) {
       {time(value)}
     </time>
   );
+}
+
+/** The same as how long ago that was. */
+export function Ago({ value }: { value: string }) {
+  return <time dateTime={value} title={utc(value)}>{ago(value)}</time>;
 }
 
 /** Text that came from a model or a dataset: never rendered, with what is hidden in it made visible. */

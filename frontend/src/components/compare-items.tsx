@@ -10,11 +10,13 @@ import { useNarrow } from "../lib/narrow";
 import { usePrinting } from "../lib/printing";
 import { nameOf } from "../lib/items";
 import { wordOfRun } from "../lib/runs";
+import { filterChanges, narrowsChanges } from "../lib/change-filter";
 import type { Outcome } from "../lib/outline";
 import {
   type Kind, type PairedItem, type Pairing, changeOf, countKinds, meanScore, placeOfCell, sliceOf,
 } from "../lib/pairing";
 import { Sign, State } from "./bits";
+import { ChangeFilters } from "./change-filters";
 import { ROWS_ON_PAPER, RowsOnPaper } from "./print-foot";
 import { SideBySide } from "./compare-sides";
 
@@ -61,17 +63,20 @@ export function CompareItems({ pairing, runs }: { pairing: Pairing; runs: readon
         : pairing.items.filter((item) => sliceOf(pairing, item, slice) === value),
     [pairing, slice, value],
   );
-  const counts = useMemo(() => countKinds(inSlice), [inSlice]);
+  const { evaluator, change, least } = search;
+  const changed = useMemo(() => filterChanges(pairing, inSlice, { evaluator, change, least }), [pairing, inSlice, evaluator, change, least]);
+  const counts = useMemo(() => countKinds(changed), [changed]);
   const kinds = FILTERS.find((one) => one.status === status)?.kinds ?? [];
   const items = useMemo(
-    () => (kinds.length === 0 ? inSlice : inSlice.filter((item) => kinds.includes(item.kind))),
-    [inSlice, kinds],
+    () => (kinds.length === 0 ? changed : changed.filter((item) => kinds.includes(item.kind))),
+    [changed, kinds],
   );
+  const isNarrowed = narrowsChanges(search);
   const open = items.find((one) => one.key === search.item) ?? items[0];
   // The item is shown below the list, which may fill the screen: who chooses one is brought there.
   const [sought, setSought] = useState<string | null>(null);
   const sizeOf = (wanted: readonly Kind[]) =>
-    wanted.length === 0 ? inSlice.length : wanted.reduce((sum, kind) => sum + counts[kind], 0);
+    wanted.length === 0 ? changed.length : wanted.reduce((sum, kind) => sum + counts[kind], 0);
   return (
     <>
       <section>
@@ -108,10 +113,11 @@ export function CompareItems({ pairing, runs }: { pairing: Pairing; runs: readon
             </button>
           )}
         </div>
+        <ChangeFilters pairing={pairing} />
         <div className="panel">
           {items.length === 0 ? (
-            <State title={status === "CHANGED" ? "No item changed its outcome" : "No such item"}>
-              <p>“All” shows every item of the runs.</p>
+            <State title={status === "CHANGED" && !isNarrowed ? "No item changed its outcome" : "No such item"}>
+              <p>{isNarrowed ? "Other evaluators, or a smaller change, may leave some." : "“All” shows every item of the runs."}</p>
             </State>
           ) : (
             <Matrix pairing={pairing} runs={runs} items={items} open={open} onSeek={setSought} />
@@ -139,8 +145,8 @@ function Matrix({ pairing, runs, items, open, onSeek }: MatrixProps) {
   const search = route.useSearch();
   const isPair = runs.length === 2;
   const isNarrow = useNarrow();
-  const shownEvaluators = useMemo(() => mostChanged(pairing, items), [pairing, items]);
-  const chosen = search.scores ?? shownEvaluators[0];
+  const shownEvaluators = useMemo(() => mostChanged(pairing, items, search.evaluator), [pairing, items, search.evaluator]);
+  const chosen = search.scores ?? search.evaluator ?? shownEvaluators[0];
   const list = useVirtualizer({
     count: items.length,
     getScrollElement: () => box.current,
@@ -245,14 +251,15 @@ function Matrix({ pairing, runs, items, open, onSeek }: MatrixProps) {
   );
 }
 
-/** The evaluators whose scores differ on most of the items, as many as a row has room for. */
-function mostChanged(pairing: Pairing, items: readonly PairedItem[]): string[] {
+/** The evaluators whose scores differ on most of the items, as many as a row has room for; the one that is chosen is among them. */
+function mostChanged(pairing: Pairing, items: readonly PairedItem[], filtered: string | undefined): string[] {
   const counts = new Map(pairing.evaluators.map((name) => [name, 0]));
   for (const item of items.slice(0, 1_000)) {
     for (const name of pairing.evaluators) {
       if (changeOf(pairing.scores, name, item.cells, 1)) counts.set(name, (counts.get(name) ?? 0) + 1);
     }
   }
+  if (filtered !== undefined && counts.has(filtered)) counts.set(filtered, Number.POSITIVE_INFINITY);
   const chosen = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_EVALUATORS).map(([name]) => name);
   return pairing.evaluators.filter((name) => chosen.includes(name));
 }

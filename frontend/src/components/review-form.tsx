@@ -3,7 +3,8 @@ import { type Ref } from "react";
 import type { Label, QueueItem } from "../api/reviews";
 import { shown } from "../lib/format";
 import type { Draft } from "../lib/review-drafts";
-import { type Correctable, VERDICTS, type Verdict, hasMore, sayCorrectable } from "../lib/review";
+import { type Correctable, VERDICTS, type Verdict, hasMore } from "../lib/review";
+import { CommentField, CorrectionField } from "./review-fields";
 
 interface Props {
   readonly item: QueueItem;
@@ -53,19 +54,7 @@ export function ReviewForm(props: Props) {
       </div>
       {draft.expected !== null && (
         <div className="correction">
-          <label htmlFor="corrected-output">Expected output, corrected{shown(sayCorrectable(correctable))}</label>
-          <textarea
-            id="corrected-output"
-            ref={props.expectedField}
-            className="field area mono"
-            dir="auto"
-            rows={4}
-            spellCheck={false}
-            value={draft.expected}
-            aria-invalid={props.fault !== null}
-            onChange={(event) => onDraft({ ...draft, expected: event.target.value })}
-            onKeyDown={leave}
-          />
+          <CorrectionField id="corrected-output" ref={props.expectedField} draft={draft} correctable={correctable} fault={props.fault} onDraft={onDraft} onKeyDown={leave} />
           <p className="label">
             <kbd>ctrl enter</kbd> or <kbd>esc</kbd> leaves the field; the next verdict sends it.{" "}
             <button type="button" className="link plain-button" onClick={() => onDraft({ ...draft, expected: null, isWhole: false })}>Leave it as it was</button>{" "}
@@ -76,17 +65,7 @@ export function ReviewForm(props: Props) {
       )}
       <Labels {...props} />
       <div className="bar">
-        <input
-          ref={props.commentField}
-          className="field search"
-          aria-label="Comment"
-          placeholder="Comment"
-          dir="auto"
-          maxLength={10_000}
-          value={draft.note}
-          onChange={(event) => onDraft({ ...draft, note: event.target.value })}
-          onKeyDown={leave}
-        />
+        <CommentField ref={props.commentField} className="field search" draft={draft} onDraft={onDraft} onKeyDown={leave} />
         <button type="button" className="btn" onClick={props.onCorrect}>Correct expected<kbd>e</kbd></button>
         <button
           type="button"

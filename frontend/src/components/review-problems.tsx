@@ -1,9 +1,25 @@
 /** Verdicts that were not saved, each with what to do about it; the reviewer has gone on meanwhile. */
-import type { QueueItem } from "../api/reviews";
+import type { ReactNode } from "react";
+import type { QueueItem, Review } from "../api/reviews";
 import { cut, shown, textOf } from "../lib/format";
-import { sayVerdict } from "../lib/review";
+import { type Verdict, sayVerdict } from "../lib/review";
 import type { Decisions } from "../lib/use-decisions";
-import { Time } from "./bits";
+import { Ago } from "./bits";
+
+/** What others have said about an item since the reviewer looked, and that their own verdict is not saved. */
+export function TheirReviews({ of, reviews, mine }: { of: ReactNode; reviews: readonly Review[]; mine: Verdict }) {
+  return (
+    <>
+      {reviews.map((one) => (
+        <span key={one.id}>
+          <b>! {shown(one.reviewerName ?? one.reviewer)}</b> marked {of} as {sayVerdict(one.verdict)} <Ago value={one.updatedAt} />
+          {one.note !== null && `, “${shown(cut(one.note, 80))}”`}.{" "}
+        </span>
+      ))}
+      You chose {sayVerdict(mine)}; it is not saved.
+    </>
+  );
+}
 
 export function ReviewProblems({ decisions, onShow }: { decisions: Decisions; onShow: (item: QueueItem) => void }) {
   return decisions.problems.map((problem) => {
@@ -15,10 +31,7 @@ export function ReviewProblems({ decisions, onShow }: { decisions: Decisions; on
           {theirs === null ? (
             <>{name}: {shown(text)}</>
           ) : (
-            <>
-              <b>! {shown(theirs.reviewerName ?? theirs.reviewer)} has reviewed </b>{name} <Time value={theirs.updatedAt} />:{" "}
-              {sayVerdict(theirs.verdict)}{theirs.note !== null && `, “${shown(cut(theirs.note, 80))}”`}. You chose {sayVerdict(decision.body.verdict)}; it is not saved.
-            </>
+            <TheirReviews of={name} reviews={theirs} mine={decision.body.verdict} />
           )}
         </span>
         <span className="actions">

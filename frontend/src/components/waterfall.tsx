@@ -2,7 +2,8 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import type { EvalJob, SpanMatch } from "../api/traces";
-import { cost, count, cut, duration, plural, shown } from "../lib/format";
+import { count, cut, duration, plural, shown } from "../lib/format";
+import { NOTHING_PRICED, leastCost, unpricedNote } from "../lib/pricing";
 import { type KeyLine, useKeyHelp, useKeys } from "../lib/keys";
 import { SEARCH_PLACES, type SearchPlace, type SpanRow, type SpanTree, chooseRows, countKindsOfSpans, idsAbove, isUsed, outcomeOfJob, stepToHit } from "../lib/spans";
 import type { SpanMatches } from "../lib/use-span-matches";
@@ -151,6 +152,7 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
     if (place >= 0 && left.current !== stay) list.scrollToIndex(place, { align: "center" });
   }, [place, stay, list]);
   const hasUsage = useMemo(() => tree.rows.some(({ span }) => isUsed(span)), [tree]);
+  const hasCosts = useMemo(() => tree.rows.some(({ span }) => span.costUsd !== null), [tree]);
   useKeyHelp("In the waterfall", WATERFALL_KEYS);
   const keys = (event: KeyboardEvent) => {
     const row = tree.rows[places[Number((event.target as HTMLElement).closest<HTMLElement>("[data-index]")?.dataset["index"] ?? -1)] ?? -1];
@@ -220,7 +222,7 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
                     />
                   )}
                 </span>
-                {hasUsage && <UsageCell row={row} />}
+                {hasUsage && <UsageCell row={row} hasCosts={hasCosts} />}
                 <span className="num muted">{duration(row.duration)}</span>
               </div>
             );
@@ -232,16 +234,19 @@ function Rows({ jumps, tree, results, shown: places, hits, collapsed, current, o
 }
 
 /** The tokens of a span and what they cost; of one that has none, the sum of the model calls below it. */
-function UsageCell({ row: { span, usageBelow } }: { row: SpanRow }) {
+function UsageCell({ row: { span, usageBelow }, hasCosts }: { row: SpanRow; hasCosts: boolean }) {
   const isSum = !isUsed(span) && isUsed(usageBelow);
-  const { tokensIn, tokensOut, costUsd } = isSum ? usageBelow : span;
+  const { tokensIn, tokensOut } = isSum ? usageBelow : span;
+  const priced = isSum ? usageBelow : { ...NOTHING_PRICED, costUsd: span.costUsd };
   const hasTokens = tokensIn !== null || tokensOut !== null;
   const parts = [
     ...(hasTokens ? [count((tokensIn ?? 0) + (tokensOut ?? 0))] : []),
-    ...(costUsd === null ? [] : [cost(costUsd)]),
+    // An agent has no price of its own; beside calls that have one, a call without says so.
+    ...(priced.costUsd !== null || (hasCosts && (isSum ? (priced.unpricedCallCount ?? 0) > 0 : hasTokens && span.role === "model")) ? [leastCost(priced)] : []),
   ];
   const tokens = hasTokens ? `${count(tokensIn ?? 0)} tokens in, ${count(tokensOut ?? 0)} out` : "";
-  const title = isSum ? ["Model calls below", tokens].filter(Boolean).join(": ") : tokens;
+  const facts = [tokens, unpricedNote(priced)].filter(Boolean).join("; ");
+  const title = isSum ? ["Model calls below", facts].filter(Boolean).join(": ") : facts;
   return (
     <span className="num muted usage" title={title === "" ? undefined : title}>
       {isSum && "Σ "}{parts.join(" · ")}

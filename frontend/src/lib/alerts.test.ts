@@ -1,18 +1,23 @@
 import { describe, expect, it } from "vitest";
 import type { TraceAlert } from "../api/online";
 import {
-  NEW_ALERT, alertBodyOf, beginsAnew, calledBy, faultOf, readAlert, sayTimes, spanOf, valueOf, watchedBy, withKind, withMetric, withShare, writeAlert,
+  NEW_ALERT, alertBodyOf, beginsAnew, calledBy, faultOf, readAlert, sayLowerBounds, sayTimes, spanOf, valueOf, watchedBy, withKind, withMetric, withShare, writeAlert,
 } from "./alerts";
 
 const STORED: TraceAlert = {
   id: "a", projectId: "p", tenantId: null, name: "slow", enabled: true, kind: "CHANGE", metric: "LATENCY", ruleId: null, filter: { model: "m", rootName: null, userId: null },
   direction: "RISE", over: 1005.0000001, reference: 0.123456789012345, baseline: { count: 500, from: null, to: null }, tolerance: 0.010000000000001,
   importance: 2, limit: null, window: null, createdAt: "2026-11-01T00:00:00Z", updatedAt: "2026-11-01T00:00:00Z", version: "7", status: "WATCHING",
-  problem: null, needsRestart: false, falseAlarmsPerYear: 1, observationCount: 900, observedUntil: null, learnedCount: null, evidence: 1, needed: 365, mean: null,
+  problem: null, needsRestart: false, falseAlarmsPerYear: 1, observationCount: 900, lowerBoundCount: 0, observedUntil: null, learnedCount: null, evidence: 1, needed: 365, mean: null,
   meanSinceFiring: null, value: null, firing: null,
 };
 
 describe("an alert", () => {
+  it("says how many of the costs that it has seen lack some calls", () => {
+    expect(sayLowerBounds(2)).toBe("The cost of 2 traces is a lower bound: some of the model calls are unpriced.");
+    expect([sayLowerBounds(0), sayLowerBounds(null)]).toEqual(["", ""]);
+  });
+
   it("is sent as it was set, to the last digit, and without the reference that it learned", () => {
     expect(alertBodyOf(STORED)).toEqual({
       name: "slow", enabled: true, kind: "CHANGE", metric: "LATENCY", filter: { model: "m" }, direction: "RISE", over: 1005.0000001, importance: 2,

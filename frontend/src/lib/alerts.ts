@@ -1,6 +1,6 @@
 /** An alert on traces as it is typed, as it is sent, and what it watches in words. */
 import type { Mean, TraceAlert } from "../api/online";
-import { cost, duration, rate, score } from "./format";
+import { cost, duration, plural, rate, score } from "./format";
 import { toField, toMoment } from "./settings";
 
 type Watched = Pick<TraceAlert, "metric" | "over">;
@@ -83,6 +83,12 @@ export const NEW_ALERT: AlertDraft = {
 };
 
 export const isOfRule = (metric: TraceAlert["metric"]): boolean => metric === "SCORE" || metric === "PASS_RATE";
+/** That some costs which an alert has seen are lower bounds; empty where none is. */
+export function sayLowerBounds(traces: number | null): string {
+  if (!traces) return "";
+  return `The cost of ${plural(traces, "trace")} is a lower bound: some of the model calls are unpriced.`;
+}
+
 export const hasNoLargest = (metric: TraceAlert["metric"]): boolean => metric === "LATENCY" || metric === "COST";
 
 /** The draft for another metric or kind, with a direction that it can have. */

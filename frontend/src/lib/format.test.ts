@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { cost, cut, duration, percent, points, rate, score, shown, textOf, time } from "./format";
+import { ago, cost, cut, duration, percent, points, rate, score, shown, textOf, time } from "./format";
 import { compareWords } from "./words";
 
 describe("numbers", () => {
@@ -47,6 +47,17 @@ describe("text from models", () => {
     expect(textOf({ output: "9:00", context: ["…"] })).toBe("9:00");
     expect(textOf({ a: 1, b: [2] })).toBe('{\n  "a": 1,\n  "b": [\n    2\n  ]\n}');
     expect(textOf(null)).toBe("");
+  });
+});
+
+describe("how long ago something was", () => {
+  const now = new Date("2026-11-22T22:14:00Z");
+  it.each([
+    ["2026-11-22T22:13:01Z", "just now"], ["2026-11-22T22:15:00Z", "just now"], ["2026-11-22T22:13:00Z", "1 minute ago"],
+    ["2026-11-22T21:14:01Z", "59 minutes ago"], ["2026-11-22T21:14:00Z", "1 hour ago"], ["2026-11-21T22:14:01Z", "23 hours ago"],
+    ["2026-11-21T22:14:00Z", time("2026-11-21T22:14:00Z", now)],
+  ])("is said of %s as %s", (value, said) => {
+    expect(ago(value, now)).toBe(said);
   });
 });
 

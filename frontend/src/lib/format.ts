@@ -56,6 +56,14 @@ export function time(value: string, now = new Date()): string {
   return `${day.format(date)}, ${CLOCK.format(date)}`;
 }
 
+/** How long ago something was, `2 minutes ago`; a day and more is a time. */
+export function ago(value: string, now = new Date()): string {
+  const minutes = Math.floor((now.getTime() - Date.parse(value)) / 60_000);
+  if (minutes < 1) return "just now"; // also where the clock of the server is ahead
+  if (minutes < 60) return `${plural(minutes, "minute")} ago`;
+  return minutes < 24 * 60 ? `${plural(Math.floor(minutes / 60), "hour")} ago` : time(value, now);
+}
+
 /** The time of day of a moment, in milliseconds since 1970: `22:14:05`. */
 export function clock(moment: number): string {
   return SECONDS.format(new Date(moment));

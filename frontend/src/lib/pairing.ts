@@ -42,6 +42,8 @@ export interface Pairing {
   /** The evaluators of any of the runs. */
   readonly evaluators: readonly string[];
   readonly scores: ScoreTable;
+  /** The evaluators of which a lower score is better. */
+  readonly lowerIsBetter: ReadonlySet<string>;
 }
 
 export type ScoreTable = ReadonlyMap<string, readonly (readonly (number | null)[] | null)[]>;
@@ -72,7 +74,7 @@ export function pairRuns(sides: readonly Side[], by: PairedBy, lowerIsBetter: Re
     return { key, cells, kind, kinds, drop };
   });
   items.sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || b.drop - a.drop || placeIn(a) - placeIn(b));
-  return { sides, items, evaluators, scores };
+  return { sides, items, evaluators, scores, lowerIsBetter };
 }
 
 /** For each evaluator its scores in each run, null where it scored nothing there. */
@@ -141,6 +143,20 @@ export function meanScore(scores: readonly (number | null)[] | null | undefined,
     n += 1;
   }
   return n === 0 ? null : sum / n;
+}
+
+/** The share of an item's repeats that an evaluator passed, of those that it judged; null where it judged none. */
+export function verdictShare(side: Side | undefined, name: string, cell: Cell | null | undefined): number | null {
+  const outcomes = side?.outline.columns.find((one) => one.name === name)?.outcomes;
+  if (outcomes === undefined || cell == null) return null;
+  let passed = 0;
+  let judged = 0;
+  for (const position of cell.positions) {
+    const letter = outcomes[position];
+    if (letter === "p") passed += 1;
+    if (letter === "p" || letter === "f") judged += 1;
+  }
+  return judged === 0 ? null : passed / judged;
 }
 
 /** What a run changed of an item's score; null where one of the two has none. */

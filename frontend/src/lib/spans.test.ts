@@ -39,11 +39,21 @@ describe("buildTree", () => {
       span("last", "root", START + 4n, call(null, 0.25)), span("look", "root", START + 5n, { role: "tool" }),
     ]);
 
-    const none = { tokensIn: null, tokensOut: null, costUsd: null };
+    const none = { tokensIn: null, tokensOut: null, costUsd: null, pricedCallCount: null, unpricedCallCount: null };
     expect(tree.rows.map((row) => [row.span.spanId, row.usageBelow])).toEqual([
-      ["root", { tokensIn: 30, tokensOut: 3, costUsd: 0.75 }], ["agent", { tokensIn: 30, tokensOut: 2, costUsd: 0.5 }],
+      ["root", { tokensIn: 30, tokensOut: 3, costUsd: 0.75, pricedCallCount: 2, unpricedCallCount: 1 }],
+      ["agent", { tokensIn: 30, tokensOut: 2, costUsd: 0.5, pricedCallCount: 1, unpricedCallCount: 1 }],
       ["ask", none], ["again", none], ["last", none], ["look", none],
     ]);
+  });
+
+  it("counts no call that has used nothing, such as one that failed, as unpriced", () => {
+    const tree = buildTree([
+      span("root", null, START), span("ask", "root", START + 1n, { role: "model", tokensIn: 1, costUsd: 0.5 }),
+      span("failed", "root", START + 2n, { role: "model", error: "timed out" }),
+    ]);
+
+    expect(tree.rows[0]?.usageBelow).toMatchObject({ costUsd: 0.5, pricedCallCount: 1, unpricedCallCount: 0 });
   });
 
   it("takes a trace that is as deep as it has spans", () => {

@@ -1,10 +1,11 @@
 /** The spans of a trace as a tree with one time axis. */
 import type { EvalJob, SpanSummary } from "../api/traces";
+import { NOTHING_PRICED, type Priced, addPriced } from "./pricing";
 
 /** Tokens, and what they cost in US dollars; null where nothing says so. */
 export type Usage = Pick<SpanSummary, "tokensIn" | "tokensOut" | "costUsd">;
 
-const NO_USAGE: Usage = { tokensIn: null, tokensOut: null, costUsd: null };
+const NOT_USED: Usage & Priced = { tokensIn: null, tokensOut: null, ...NOTHING_PRICED };
 
 export interface SpanRow {
   readonly span: SpanSummary;
@@ -12,7 +13,7 @@ export interface SpanRow {
   /** How many spans are below it, at any depth. */
   readonly below: number;
   /** Of the model calls below it, at any depth, as the trace counts them: an agent's own figures repeat those of its calls. */
-  readonly usageBelow: Usage;
+  readonly usageBelow: Usage & Priced;
   /** Milliseconds from the start of the trace; null where the span has no start. */
   readonly offset: number | null;
   readonly duration: number | null;
@@ -72,7 +73,7 @@ export function buildTree(spans: readonly SpanSummary[], failedSpans: ReadonlySe
       if (offset !== null) length = Math.max(length, offset + (span.durationMs ?? 0));
       places.set(span.spanId, place);
       rows.push({
-        span, depth, below: 0, usageBelow: NO_USAGE, offset, duration: span.durationMs, parent, failed,
+        span, depth, below: 0, usageBelow: NOT_USED, offset, duration: span.durationMs, parent, failed,
         isOrphan: depth === 0 && span.parentSpanId !== null,
       });
       const under = children.get(span.spanId) ?? [];
@@ -87,17 +88,24 @@ export function buildTree(spans: readonly SpanSummary[], failedSpans: ReadonlySe
     if (row.parent === null) continue;
     const parent = rows[row.parent] as Mutable<SpanRow>;
     parent.below += row.below + 1;
-    parent.usageBelow = addUsage(addUsage(parent.usageBelow, row.usageBelow), row.span.role === "model" ? row.span : NO_USAGE);
+    parent.usageBelow = addUsage(addUsage(parent.usageBelow, row.usageBelow), usageOfCall(row.span));
   }
   return { rows, length, places, failedCount };
 }
 
 export const isUsed = (usage: Usage): boolean => usage.tokensIn !== null || usage.tokensOut !== null || usage.costUsd !== null;
 
-function addUsage(one: Usage, other: Usage): Usage {
+/** What a model call has used; a call without tokens, such as one that failed, has a price as little as it lacks one. */
+function usageOfCall(span: SpanSummary): Usage & Priced {
+  if (span.role !== "model" || !isUsed(span)) return NOT_USED;
+  const isPriced = span.costUsd !== null;
+  return { tokensIn: span.tokensIn, tokensOut: span.tokensOut, costUsd: span.costUsd, pricedCallCount: isPriced ? 1 : 0, unpricedCallCount: isPriced ? 0 : 1 };
+}
+
+function addUsage(one: Usage & Priced, other: Usage & Priced): Usage & Priced {
   if (!isUsed(one) || !isUsed(other)) return isUsed(one) ? one : other;
   const add = (a: number | null, b: number | null) => (a === null || b === null ? (a ?? b) : a + b);
-  return { tokensIn: add(one.tokensIn, other.tokensIn), tokensOut: add(one.tokensOut, other.tokensOut), costUsd: add(one.costUsd, other.costUsd) };
+  return { tokensIn: add(one.tokensIn, other.tokensIn), tokensOut: add(one.tokensOut, other.tokensOut), ...addPriced(one, other) };
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };

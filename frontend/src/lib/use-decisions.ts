@@ -6,16 +6,10 @@ import { sessionQuery } from "../api/session";
 import { useWrite } from "../api/write";
 import { describeFailure } from "./failures";
 import { notice } from "./notices";
-import { type Verdict, findUnseen } from "./review";
+import type { Verdict } from "./review";
 import { type Draft, restoreDraft, settleDraft, typedAbout } from "./review-drafts";
 import { followTabs } from "./tabs";
-
-/** Somebody has said something about the item since it was shown. */
-class UnseenReview extends Error {
-  constructor(readonly theirs: Review) {
-    super("Somebody has reviewed the item in the meantime.");
-  }
-}
+import { UnseenReviews, giveUnlessUnseen } from "./unseen-reviews";
 
 interface Decision {
   readonly item: QueueItem;
@@ -31,8 +25,8 @@ interface Decision {
 export interface Problem {
   readonly decision: Decision;
   readonly text: string;
-  /** What somebody else said; null where the server did not take the verdict for another reason. */
-  readonly theirs: Review | null;
+  /** What others said; null where the server did not take the verdict for another reason. */
+  readonly theirs: readonly Review[] | null;
 }
 
 export interface Decisions {
@@ -78,15 +72,11 @@ export function useDecisions(): Decisions {
   const verdict = useWrite<Decision, Review>({
     what: "The verdict",
     scope: "review",
-    send: async ({ item, body, isForced }) => {
-      if (!isForced) {
-        const known = queries.getQueryData(reviewsQuery(item).queryKey) ?? [];
-        const now = await readReviews(item);
-        const [unseen] = findUnseen(now, known);
-        queries.setQueryData(reviewsQuery(item).queryKey, now);
-        if (unseen !== undefined) throw new UnseenReview(unseen);
-      }
-      return giveReview(item, body);
+    send: ({ item, body, isForced }) => {
+      if (isForced) return giveReview(item, body);
+      const { queryKey } = reviewsQuery(item);
+      const known = queries.getQueryData(queryKey) ?? [];
+      return giveUnlessUnseen(item, body, known, { read: readReviews, give: giveReview, onRead: (now) => queries.setQueryData(queryKey, now) });
     },
     onSaved: (review, decision) => {
       const { item, typed } = decision;
@@ -98,7 +88,7 @@ export function useDecisions(): Decisions {
       show(decision.item.itemId, decision.before);
       notice.set(null); // it says that the verdict is given, and its "Undo" would take back another one
       trail.current = trail.current.filter((one) => one !== decision);
-      const theirs = error instanceof UnseenReview ? error.theirs : null;
+      const theirs = error instanceof UnseenReviews ? error.theirs : null;
       const problem = { decision, theirs, text: describeFailure(error, "The verdict", role) };
       setProblems((old) => [...old.filter((one) => one.decision.item.itemId !== decision.item.itemId), problem]);
     },

@@ -9,6 +9,7 @@ import { IntervalBar } from "../components/intervals";
 import { Crumbs } from "../components/shell";
 import { PERIODS, TraceHistogram } from "../components/trace-bits";
 import { cost, count, duration, plural, rate, score, shown } from "../lib/format";
+import { costInWords, leastCost, unpricedNote } from "../lib/pricing";
 
 const route = getRouteApi("/projects/$name/dashboard");
 
@@ -38,11 +39,22 @@ export function DashboardPage() {
   );
 }
 
+/** How much of the cost is known: of calls, or of traces where these were stored before calls were counted. */
+function coverageOf(total: TraceStats["total"]): string {
+  if (total.pricedTraceCount === 0) return "";
+  if (total.pricedCallCount + total.unpricedCallCount > 0) return total.unpricedCallCount > 0 ? `${unpricedNote(total)} · ` : "";
+  return total.pricedTraceCount < total.traceCount ? `${count(total.pricedTraceCount)}/${count(total.traceCount)} traces priced · ` : "";
+}
+
+function ModelCost({ model }: { model: TraceStats["models"][number] }) {
+  if (model.costUsd === 0) return "unpriced";
+  return <>{leastCost(model)}{unpricedNote(model) !== "" && <span className="sub">{unpricedNote(model)}</span>}</>;
+}
+
 function Figures({ stats, name, period }: { stats: TraceStats; name: string; period: string }) {
   const { total, steps } = stats;
   const navigate = route.useNavigate();
   const times = steps.map((step) => step.start);
-  const isPartlyPriced = total.pricedTraceCount < total.traceCount;
   const errors = steps.map((step) => step.errorRate);
   const worst = Math.max(...errors.map((value) => value ?? 0));
   return (
@@ -59,8 +71,8 @@ function Figures({ stats, name, period }: { stats: TraceStats; name: string; per
         </div>
         <div className="card"><p className="title">Latency, median</p><div className="value">{duration(total.latencyMs.p50)}</div><p className="note">p95 {duration(total.latencyMs.p95)} · p99 {duration(total.latencyMs.p99)}</p></div>
         <div className="card">
-          <p className="title">Cost</p><div className="value">{total.pricedTraceCount === 0 ? "unpriced" : cost(total.costUsd)}</div>
-          <p className="note">{isPartlyPriced && total.pricedTraceCount > 0 && `${count(total.pricedTraceCount)}/${count(total.traceCount)} traces priced · `}{count(total.tokensIn)} in, {count(total.tokensOut)} out</p>
+          <p className="title">Cost</p><div className="value">{leastCost(total)}</div>
+          <p className="note">{coverageOf(total)}{count(total.tokensIn)} in, {count(total.tokensOut)} out</p>
         </div>
       </div>
       <section>
@@ -92,9 +104,9 @@ function Figures({ stats, name, period }: { stats: TraceStats; name: string; per
         </div>
         {total.pricedTraceCount > 0 && (
           <div>
-            <div className="sec"><h2>Cost</h2><span className="label">of the priced traces</span></div>
+            <div className="sec"><h2>Cost</h2><span className="label">of the priced calls</span></div>
             <div className="panel pad">
-              <LineChart times={times} form={cost} label={`Cost ${cost(total.costUsd)} in all`} lines={[{ name: "", values: steps.map((step) => (step.pricedTraceCount === 0 ? null : step.costUsd)) }]} />
+              <LineChart times={times} form={cost} label={`Cost: ${costInWords(total)} in all`} lines={[{ name: "", values: steps.map((step) => (step.pricedTraceCount === 0 ? null : step.costUsd)) }]} />
             </div>
           </div>
         )}
@@ -113,7 +125,7 @@ function Figures({ stats, name, period }: { stats: TraceStats; name: string; per
                     <td className="num">{one.errorCount > 0 ? <span className="error">{count(one.errorCount)} !</span> : "–"}</td>
                     <td className="num hide-s">{count(one.tokensIn)}</td>
                     <td className="num hide-s">{count(one.tokensOut)}</td>
-                    <td className="num">{one.costUsd === 0 ? "unpriced" : cost(one.costUsd)}</td>
+                    <td className="num"><ModelCost model={one} /></td>
                   </tr>
                 ))}
               </tbody>

@@ -5,7 +5,8 @@ import { useState } from "react";
 import { type EvalJob, type Trace, sessionTracesQuery, traceQuery } from "../api/traces";
 import { Failure, Loading, State, Text, Time } from "../components/bits";
 import { Crumbs } from "../components/shell";
-import { cost, count, duration, plural, score, shown } from "../lib/format";
+import { count, duration, plural, score, shown } from "../lib/format";
+import { NOTHING_PRICED, type Priced, addPriced, costInWords } from "../lib/pricing";
 import { outcomeOfJob } from "../lib/spans";
 
 const route = getRouteApi("/sessions/$sessionId");
@@ -65,9 +66,11 @@ function sumsOf(traces: readonly Trace[]): string {
   const measured = traces.filter((trace) => trace.tokensIn !== null || trace.tokensOut !== null);
   if (measured.length === 0) return "no tokens recorded";
   const tokens = measured.reduce((sum, trace) => sum + (trace.tokensIn ?? 0) + (trace.tokensOut ?? 0), 0);
-  const priced = measured.filter((trace) => trace.costUsd !== null);
-  const spent = priced.length === 0 ? null : priced.reduce((sum, trace) => sum + (trace.costUsd ?? 0), 0);
-  return `${count(tokens)} tokens · ${cost(spent)}${priced.length > 0 && priced.length < measured.length ? ` (${count(priced.length)}/${count(measured.length)} priced)` : ""}`;
+  const sum = measured.reduce<Priced>(addPriced, NOTHING_PRICED);
+  if (measured.every((trace) => trace.unpricedCallCount !== null)) return `${count(tokens)} tokens · ${costInWords(sum)}`;
+  // Some were stored before calls were counted: of those, only whether there is any cost is known.
+  const priced = measured.filter((trace) => trace.costUsd !== null).length;
+  return `${count(tokens)} tokens · ${costInWords(sum)}${priced > 0 && priced < measured.length ? ` (${count(priced)}/${count(measured.length)} turns priced)` : ""}`;
 }
 
 function Turn({ trace, number, isScored }: { trace: Trace; number: number; isScored: boolean }) {

@@ -5,7 +5,8 @@ import { type Session, sessionsQuery } from "../api/traces";
 import { Failure, Loading, State, Time } from "../components/bits";
 import { ProjectChoice } from "../components/trace-bits";
 import { Crumbs } from "../components/shell";
-import { cost, count, cut, duration, plural, shown } from "../lib/format";
+import { count, cut, duration, plural, shown } from "../lib/format";
+import { leastCost, unpricedNote } from "../lib/pricing";
 
 const route = getRouteApi("/sessions");
 
@@ -65,7 +66,7 @@ function SessionRow({ session }: { session: Session }) {
       <td className="num">{session.errorCount > 0 ? <span className="error">{count(session.errorCount)} !</span> : "–"}</td>
       <td className="num hide-s">{duration(lasted)}</td>
       <td className="num hide-s">{hasTokens ? count((session.tokensIn ?? 0) + (session.tokensOut ?? 0)) : "–"}</td>
-      <td className="num hide-s">{hasTokens ? cost(session.costUsd) : "–"}</td>
+      <td className="num hide-s">{hasTokens ? leastCost(session) : "–"}{unpricedNote(session) !== "" && <span className="sub">{unpricedNote(session)}</span>}</td>
       <td className="num hide-s"><Time value={session.createdAt} /></td>
     </tr>
   );

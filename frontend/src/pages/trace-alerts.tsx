@@ -17,7 +17,7 @@ import { NotSaved } from "../components/notices";
 import { Confirm, RoleNeeded, sayRefusal } from "../components/settings-bits";
 import { Crumbs } from "../components/shell";
 import { ProjectChoice } from "../components/trace-bits";
-import { alertBodyOf, meanOf, sayTimes, valueOf, watchedBy } from "../lib/alerts";
+import { alertBodyOf, meanOf, sayLowerBounds, sayTimes, valueOf, watchedBy } from "../lib/alerts";
 import { dropDraft, keepDraft, useDraft } from "../lib/drafts";
 import { count, plural, score, shown, time } from "../lib/format";
 import "../styles/settings.css";
@@ -102,7 +102,7 @@ function AlertTable({ alerts, project, make }: { alerts: readonly TraceAlert[]; 
               </th>
               <td><Status alert={alert} />{alert.firing !== null && <span className="sub">since <Time value={alert.firing.since ?? alert.firing.firedAt} /></span>}</td>
               <td className="hide-s">{watchedBy(alert)}</td>
-              <td className="num hide-s">{valueOf(alert, alert.value ?? alert.mean?.value)}<span className="sub">n = {count(alert.observationCount)}</span></td>
+              <td className="num hide-s">{valueOf(alert, alert.value ?? alert.mean?.value)}<span className="sub">n = {count(alert.observationCount)}{alert.lowerBoundCount > 0 && `, ${count(alert.lowerBoundCount)} of them lower bounds`}</span></td>
               <td className="num">{alert.evidence === null ? "–" : `${score(alert.evidence)} of ${score(alert.needed)}`}</td>
             </tr>
           ))}
@@ -211,6 +211,7 @@ function AlertVerdict({ alert }: { alert: TraceAlert }) {
       <p className="sentence" dir="auto">
         {firing !== null ? shown(firing.reason) : now === null ? "Nothing is known of it yet." : `It is ${alert.kind === "THRESHOLD" ? valueOf(alert, now) : meanOf(alert, alert.mean)}${alert.kind === "THRESHOLD" ? `; the limit is ${valueOf(alert, alert.limit)}` : alert.reference === null ? "" : `; it should be ${valueOf(alert, alert.reference)}`}.`}
         {alert.meanSinceFiring !== null && ` Since it fired: ${meanOf(alert, alert.meanSinceFiring)}.`}
+        {firing === null && alert.lowerBoundCount > 0 && ` ${sayLowerBounds(alert.lowerBoundCount)}`}
       </p>
     </>
   );

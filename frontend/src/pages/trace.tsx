@@ -14,7 +14,8 @@ import { Judgement } from "../components/trace-bits";
 import { TraceItems } from "../components/trace-items";
 import { Waterfall } from "../components/waterfall";
 import { buildGraph } from "../lib/agent-graph";
-import { cost, count, cut, duration, plural, shown } from "../lib/format";
+import { count, cut, duration, plural, shown } from "../lib/format";
+import { costInWords } from "../lib/pricing";
 import { SEARCH_PLACES, buildTree, bySpan, isWaiting, outcomeOfJob } from "../lib/spans";
 import { useSpanMatches } from "../lib/use-span-matches";
 import type { TraceSearch } from "../trace-routes";
@@ -212,7 +213,7 @@ function VerdictLine({ trace, jobs }: { trace: TraceDetails; jobs: readonly Eval
   const facts = [
     duration(trace.durationMs),
     trace.tokensIn === null && trace.tokensOut === null ? "no tokens recorded" : `${count((trace.tokensIn ?? 0) + (trace.tokensOut ?? 0))} tokens`,
-    ...(trace.tokensIn === null && trace.tokensOut === null ? [] : [cost(trace.costUsd)]),
+    ...(trace.tokensIn === null && trace.tokensOut === null ? [] : [costInWords(trace)]),
   ].join(" · ");
   const worst = jobs.find((job) => job.success === false);
   return (

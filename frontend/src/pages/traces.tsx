@@ -9,7 +9,8 @@ import { SavedViews } from "../components/saved-views";
 import { PERIODS, ProjectChoice, TraceHistogram, moveFocus } from "../components/trace-bits";
 import { Crumbs } from "../components/shell";
 import { useActions } from "../lib/actions";
-import { cost, count, cut, duration, plural, shown, time } from "../lib/format";
+import { count, cut, duration, plural, shown, time } from "../lib/format";
+import { leastCost, unpricedNote } from "../lib/pricing";
 import { LIST_KEYS, useKeyHelp } from "../lib/keys";
 import { serverAddress } from "../lib/root";
 import { TRACE_FILTERS, type TraceFilterName, type TracesSearch } from "../trace-routes";
@@ -275,8 +276,8 @@ function TraceLine({ trace, isShared }: { trace: Trace; isShared: boolean }) {
         {duration(trace.durationMs)}
         <span className="sub">{plural(trace.spanCount, "span")}</span>
       </span>
-      <span className="num hide-s">
-        {trace.tokensIn === null && trace.tokensOut === null ? "–" : cost(trace.costUsd)}
+      <span className="num hide-s" title={unpricedNote(trace) || undefined}>
+        {trace.tokensIn === null && trace.tokensOut === null ? "–" : leastCost(trace)}
         <span className="sub">{trace.tokensIn === null && trace.tokensOut === null ? "no tokens" : `${count((trace.tokensIn ?? 0) + (trace.tokensOut ?? 0))} tokens`}</span>
       </span>
       <span className="num hide-s">

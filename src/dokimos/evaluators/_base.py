@@ -5,7 +5,7 @@ from __future__ import annotations
 import copyreg
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -43,6 +43,7 @@ from dokimos.evaluators._run_imports import run_scope
 from dokimos.evaluators._score_values import check_explanation, number_of, outside
 from dokimos.evaluators._setting_names import check_settings
 from dokimos.evaluators._setting_types import check_types
+from dokimos.evaluators._thread_choice import choose_thread
 from dokimos.evaluators._traits import Traits, is_built_in
 from dokimos.evaluators.registry import name_of
 
@@ -164,13 +165,7 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             check_params(self.name, self.evaluation_params)
         if self.response_path is not None:
             check_response_path(self.name, self.response_path)
-        # Built-in evaluators run in the thread of the run and on the case itself, until they call a function
-        # of the user.
-        if self._calls_users_code():
-            object.__setattr__(self, "gets_copies", True)
-            if not self.blocking and not self.stays_in_thread():
-                object.__setattr__(self, "blocking", True)
-        self._check_serial()
+        choose_thread(self)
 
     def score(
         self, case: EvalTestCase[In_contra, Out_contra]
@@ -255,17 +250,6 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
                 raise
             return failure
 
-    def _check_serial(self) -> None:
-        if self.serial and not self.blocking:
-            raise ConfigurationError(
-                f"{self.name}: blocking=False keeps it in the thread of the run, serial=True gives it a "
-                "thread of its own; choose one of them."
-            )
-        if self.serial and self.is_async:
-            raise ConfigurationError(
-                f"{self.name} is async and runs on the event loop; serial=True is for sync evaluators."
-            )
-
     def stays_in_thread(self) -> bool:
         """Return whether its author chose the thread of the run; built-in evaluators are there by default."""
         chosen = not is_built_in(type(self)) or "blocking" in type(self).__dataclass_fields__
@@ -274,13 +258,6 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     def _owner(self) -> object:
         """Return the object whose calls share one thread where `serial` is set."""
         return self
-
-    def _calls_users_code(self) -> bool:
-        """Return whether a setting is a function of the user."""
-        values = (getattr(self, f.name) for f in fields(self))
-        return any(
-            callable(value) and not isinstance(value, type) and not is_built_in(value) for value in values
-        )
 
     def custom_range(self) -> ScoreRange | None:
         """Return the range of the scores, None for the usual 0..1. Raises `ConfigurationError`."""

@@ -19,6 +19,7 @@ from dokimos.errors import ConfigurationError, EvaluationError
 from dokimos.evaluators._base import Evaluator, ScoreLike, Scores, returns_bool
 from dokimos.evaluators._import_string import import_object
 from dokimos.evaluators._score_values import is_number_like, suggest_label, suggest_score
+from dokimos.evaluators._thread_choice import check_thread
 
 ScoringFunction: TypeAlias = Callable[..., "ScoreLike | Scores | Awaitable[ScoreLike | Scores]"]
 
@@ -121,7 +122,7 @@ class FunctionEvaluator(Evaluator):
         object.__setattr__(self, "requires", _find_required_paths(self._parameters))
         object.__setattr__(self, "is_async", is_async(function))
         # Once more: only now is it known whether the function is async.
-        self._check_serial()
+        check_thread(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""

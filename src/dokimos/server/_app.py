@@ -291,11 +291,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     for warning in warn_of_ignored_variables(state.settings):  # also where the database cannot be opened
         _LOGGER.warning("%s", warning)
 
-    def forget_rules() -> None:
-        state.trace_ingestion.projects.forget()
-        state.matching.wake_for_rules()
-        state.scoring.wake()
-
     await state.database.open()
     try:
         await state.traces.open()
@@ -304,38 +299,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for warning in warn_of_access(state.settings, is_keyed=state.keys.is_keyed):
             _LOGGER.warning("%s", warning)
         state.started_at = now()
-        async with (
-            keep_audit_log(
-                state.unaudited_database,
-                state.settings,
-                state.audit_trail,
-                is_keyed=state.keys.is_keyed,
-            ),
-            relay_events(
-                state.database,
-                state.settings,
-                state.events,
-                state.keys.expire,
-                {
-                    AlertsQueued: state.alerts.wake,
-                    JobsChanged: state.judging.wake,
-                    RulesChanged: forget_rules,
-                },
-                dict.fromkeys(_RULE_EVENTS, forget_rules),
-            ) as relay,
-            deliver_alerts(state.alerts, state.database, state.vault),
-            maintain(state.database, state.settings, state.comparisons),
-            judge_runs(state.judging),
-            export_scores(state.score_export),
-            score_traces(state.matching, state.scoring),
-            remove_traces(state.trace_sweeper, state.settings.traces.sweep_seconds),
-            run_periodically(
-                "Watching traces for alerts",
-                state.trace_alerts.watch,
-                state.settings.online.alert_poll_seconds,
-            ),
-        ):
-            state.keys.announce_to(relay.announce_access)
+        async with _work_in_background(state):
             yield
     finally:
         state.is_draining = True
@@ -343,6 +307,50 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.trace_ingestion.close()
         await state.traces.close()
         await state.database.close()
+
+
+@asynccontextmanager
+async def _work_in_background(state: State) -> AsyncIterator[None]:
+    """Run all that happens without a request, until the context ends; the first to start stops last."""
+
+    def forget_rules() -> None:
+        state.trace_ingestion.projects.forget()
+        state.matching.wake_for_rules()
+        state.scoring.wake()
+
+    async with (
+        keep_audit_log(
+            state.unaudited_database,
+            state.settings,
+            state.audit_trail,
+            is_keyed=state.keys.is_keyed,
+        ),
+        relay_events(
+            state.database,
+            state.settings,
+            state.events,
+            state.keys.expire,
+            {
+                AlertsQueued: state.alerts.wake,
+                JobsChanged: state.judging.wake,
+                RulesChanged: forget_rules,
+            },
+            dict.fromkeys(_RULE_EVENTS, forget_rules),
+        ) as relay,
+        deliver_alerts(state.alerts, state.database, state.vault),
+        maintain(state.database, state.settings, state.comparisons),
+        judge_runs(state.judging),
+        export_scores(state.score_export),
+        score_traces(state.matching, state.scoring),
+        remove_traces(state.trace_sweeper, state.settings.traces.sweep_seconds),
+        run_periodically(
+            "Watching traces for alerts",
+            state.trace_alerts.watch,
+            state.settings.online.alert_poll_seconds,
+        ),
+    ):
+        state.keys.announce_to(relay.announce_access)
+        yield
 
 
 async def _warn_of_missing_spans(traces: Database) -> None:

@@ -174,32 +174,16 @@ class ServerSettings:
             failed_logins_per_minute=variables.integer("DOKIMOS_FAILED_LOGINS_PER_MINUTE", 20, low=0),
             trusted_proxies=variables.names("DOKIMOS_TRUSTED_PROXIES") or _LOOPBACK_ADDRESSES,
             **_read_sign_in(variables),
-            max_requests=variables.integer("DOKIMOS_MAX_REQUESTS", 500, low=1),
-            min_body_rate=variables.integer("DOKIMOS_MIN_BODY_BYTES_PER_SECOND", 4096, low=0),
-            max_upload_bytes=variables.integer("DOKIMOS_MAX_UPLOAD_MIB", 2048, low=1) * MEBIBYTE,
-            read_timeout=variables.number("DOKIMOS_READ_TIMEOUT_SECONDS", 10.0),
-            max_event_streams=variables.integer("DOKIMOS_MAX_EVENT_STREAMS", 500, low=0, high=100_000),
-            max_event_streams_per_caller=variables.integer(
-                "DOKIMOS_MAX_EVENT_STREAMS_PER_CALLER", 100, low=0
-            ),
-            stale_run_hours=variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
-            run_retention_days=variables.number("DOKIMOS_RUN_RETENTION_DAYS", -1.0, forever="for ever"),
-            comparison_memory_bytes=variables.integer("DOKIMOS_COMPARISON_MEMORY_MIB", 2048, low=256)
-            * MEBIBYTE,
-            max_waiting_comparisons=variables.integer("DOKIMOS_MAX_WAITING_COMPARISONS", 20, low=1),
-            comparison_retention_days=variables.number(
-                "DOKIMOS_COMPARISON_RETENTION_DAYS", 30.0, forever="for ever"
-            ),
-            max_comparison_cases=variables.integer("DOKIMOS_MAX_COMPARISON_CASES", 10_000_000, low=0),
+            **_read_request_limits(variables),
+            **_read_comparison_limits(variables),
+            **_read_retention(variables),
             drain_seconds=variables.number("DOKIMOS_DRAIN_SECONDS", 0.0),
             stop_timeout=variables.number("DOKIMOS_STOP_TIMEOUT_SECONDS", 20.0),
-            audit_retention_days=variables.number("DOKIMOS_AUDIT_RETENTION_DAYS", 365.0, forever="for ever"),
             public_metrics=variables.boolean("DOKIMOS_PUBLIC_METRICS"),
             log_format=_log_format(variables),
             access_log_level=variables.level("DOKIMOS_ACCESS_LOG_LEVEL", "WARN"),
             address_policy=AddressPolicy.parse(variables.text(ALLOWED_HOSTS) or ""),
             encryption_keys=_encryption_keys(variables),
-            alert_log_days=variables.number("DOKIMOS_ALERT_LOG_DAYS", 30.0, forever="for ever"),
             judging=read_judge_settings(variables),
             traces=read_trace_settings(variables, *_trace_database_urls(variables)),
             online=read_online_settings(variables),
@@ -257,6 +241,41 @@ def _read_sign_in(variables: Variables) -> dict[str, Any]:
         "session_hours": hours,
         "session_idle_hours": variables.number("DOKIMOS_SESSION_IDLE_HOURS", 0.0),
         "requests_per_minute": variables.integer("DOKIMOS_REQUESTS_PER_MINUTE", 0, low=0),
+    }
+
+
+def _read_request_limits(variables: Variables) -> dict[str, Any]:
+    return {
+        "max_requests": variables.integer("DOKIMOS_MAX_REQUESTS", 500, low=1),
+        "min_body_rate": variables.integer("DOKIMOS_MIN_BODY_BYTES_PER_SECOND", 4096, low=0),
+        "max_upload_bytes": variables.integer("DOKIMOS_MAX_UPLOAD_MIB", 2048, low=1) * MEBIBYTE,
+        "read_timeout": variables.number("DOKIMOS_READ_TIMEOUT_SECONDS", 10.0),
+        "max_event_streams": variables.integer("DOKIMOS_MAX_EVENT_STREAMS", 500, low=0, high=100_000),
+        "max_event_streams_per_caller": variables.integer("DOKIMOS_MAX_EVENT_STREAMS_PER_CALLER", 100, low=0),
+    }
+
+
+def _read_comparison_limits(variables: Variables) -> dict[str, Any]:
+    memory = variables.integer("DOKIMOS_COMPARISON_MEMORY_MIB", 2048, low=256)
+    return {
+        "comparison_memory_bytes": memory * MEBIBYTE,
+        "max_waiting_comparisons": variables.integer("DOKIMOS_MAX_WAITING_COMPARISONS", 20, low=1),
+        "max_comparison_cases": variables.integer("DOKIMOS_MAX_COMPARISON_CASES", 10_000_000, low=0),
+    }
+
+
+def _read_retention(variables: Variables) -> dict[str, Any]:
+    """How long rows are kept, and after which silence a run ends."""
+
+    def days(name: str, default: float) -> float:
+        return variables.number(name, default, forever="for ever")
+
+    return {
+        "stale_run_hours": variables.number("DOKIMOS_STALE_RUN_HOURS", 24.0),
+        "run_retention_days": days("DOKIMOS_RUN_RETENTION_DAYS", -1.0),
+        "comparison_retention_days": days("DOKIMOS_COMPARISON_RETENTION_DAYS", 30.0),
+        "audit_retention_days": days("DOKIMOS_AUDIT_RETENTION_DAYS", 365.0),
+        "alert_log_days": days("DOKIMOS_ALERT_LOG_DAYS", 30.0),
     }
 
 

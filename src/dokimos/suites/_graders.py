@@ -18,6 +18,7 @@ from dokimos._runtime.user_calls import is_async
 from dokimos.errors import EvaluationError
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._score_values import is_number_like, number_of
+from dokimos.evaluators._thread_choice import check_thread
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class GraderEvaluator(Evaluator):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "is_async", is_async(self.grader))
-        self._check_serial()
+        check_thread(self)
 
     @property
     def gives_verdicts(self) -> bool:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from dokimos.traces._span_content import SpanContent as SpanContent
     from dokimos.traces._span_content import parse_span as parse_span
     from dokimos.traces._span_text import derive_text as derive_text
+    from dokimos.traces._to_agent_trace import PriceCoverage as PriceCoverage
     from dokimos.traces._to_agent_trace import call_metrics as call_metrics
+    from dokimos.traces._to_agent_trace import price_coverage as price_coverage
     from dokimos.traces._to_agent_trace import to_agent_trace as to_agent_trace
     from dokimos.traces._to_agent_trace import to_agent_traces as to_agent_traces
     from dokimos.traces._to_agent_trace import to_examples as to_examples
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _MODULE_OF: Final = {
     "LogRecord": "dokimos.traces._span",
+    "PriceCoverage": "dokimos.traces._to_agent_trace",
     "Span": "dokimos.traces._span",
     "SpanBatch": "dokimos.traces._otlp",
     "SpanContent": "dokimos.traces._span_content",
@@ -50,6 +53,7 @@ _MODULE_OF: Final = {
     "group_by_trace": "dokimos.traces._span",
     "load_spans": "dokimos.traces._otlp",
     "parse_span": "dokimos.traces._span_content",
+    "price_coverage": "dokimos.traces._to_agent_trace",
     "read_otlp": "dokimos.traces._otlp",
     "spans_from_sdk": "dokimos.traces._sdk_spans",
     "to_agent_trace": "dokimos.traces._to_agent_trace",
@@ -62,6 +66,7 @@ _MODULE_OF: Final = {
 }
 __all__ = [
     "LogRecord",
+    "PriceCoverage",
     "Span",
     "SpanBatch",
     "SpanContent",
@@ -77,6 +82,7 @@ __all__ = [
     "group_by_trace",
     "load_spans",
     "parse_span",
+    "price_coverage",
     "read_otlp",
     "spans_from_sdk",
     "to_agent_trace",

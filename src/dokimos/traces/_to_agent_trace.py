@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dokimos._core.agent import AgentTrace
 from dokimos._core.example import Example
@@ -49,9 +49,34 @@ def call_metrics(spans: Iterable[Span], prices: PriceTable | None = None) -> Cal
     """Return the tokens, cost and time of one trace.
 
     The usage of model calls is added up; that of agents counts only where their models record none. A
-    recorded cost takes precedence over the price table.
+    recorded cost takes precedence over the price table. A call without either adds nothing to the cost:
+    `price_coverage` counts them.
     """
     return _sum_metrics(_parse_one_trace(spans), prices)
+
+
+class PriceCoverage(NamedTuple):
+    """How many of the calls that used tokens have a known cost."""
+
+    priced: int
+    unpriced: int
+    """Where there are any, the cost of the trace is the sum of the others, and so a lower bound."""
+
+
+def price_coverage(spans: Iterable[Span], prices: PriceTable | None = None) -> PriceCoverage:
+    """Return how many of the calls that `call_metrics` adds up have a cost, recorded or from the price table.
+
+    Example:
+        >>> from dokimos.traces import Span
+        >>> def call(span_id, cost):
+        ...     usage = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 100}
+        ...     return Span(span_id=span_id, trace_id="1", name="chat", attributes=usage | cost)
+        >>> price_coverage([call("a", {"gen_ai.usage.cost": 0.01}), call("b", {})])
+        PriceCoverage(priced=1, unpriced=1)
+    """
+    used = [_add_cost(each, prices) for each in _iterate_usage(_parse_one_trace(spans))]
+    priced = sum(each.cost_usd is not None for each in used)
+    return PriceCoverage(priced, len(used) - priced)
 
 
 def to_test_case(spans: Iterable[Span], prices: PriceTable | None = None) -> EvalTestCase:

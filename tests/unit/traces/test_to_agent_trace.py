@@ -11,6 +11,7 @@ from dokimos import Dataset, Experiment, ToolCall
 from dokimos.datasets._answer_replay import recorded_task
 from dokimos.evaluators import Contains
 from dokimos.traces import (
+    PriceCoverage,
     Span,
     SpanEvent,
     SpanRole,
@@ -18,6 +19,7 @@ from dokimos.traces import (
     call_metrics,
     derive_text,
     parse_span,
+    price_coverage,
     read_otlp,
     to_agent_trace,
     to_conversation,
@@ -417,6 +419,32 @@ def test_costs_that_were_recorded_win_over_the_price_table(span):
     assert metrics.cost_usd == pytest.approx(0.6)
     assert (metrics.tokens_in, metrics.cached_tokens_in, metrics.reasoning_tokens_out) == (200, 80, 10)
     assert metrics.latency_ms == pytest.approx(1500.0)
+
+
+def test_a_cost_has_a_coverage(span):
+    def used(model, cost=None, tokens=100, **options):
+        usage = {
+            "gen_ai__request__model": model,
+            "gen_ai__usage__input_tokens": tokens,
+            "llm__cost__total": cost,
+        }
+        return span(gen_ai__operation__name="chat", **usage, **options)
+
+    spans = [used("known"), used("new"), used("new", 0.5), used("failed", tokens=None)]
+
+    assert price_coverage(spans) == PriceCoverage(priced=1, unpriced=2)
+    prices = {"known": 0.1}
+    assert price_coverage(spans, lambda model, *_: prices.get(model)) == PriceCoverage(priced=2, unpriced=1)
+    assert price_coverage([used("failed", tokens=None)]) == PriceCoverage(0, 0)
+
+
+def test_coverage_counts_the_calls_whose_usage_is_added_up(span):
+    agent = span("run", gen_ai__operation__name="invoke_agent", gen_ai__usage__input_tokens=7)
+    outer = span(parent=agent, gen_ai__operation__name="chat", gen_ai__usage__input_tokens=5)
+    inner = span(parent=outer, gen_ai__operation__name="chat", gen_ai__usage__input_tokens=5)
+
+    assert price_coverage([agent]) == PriceCoverage(0, 1)
+    assert price_coverage([agent, outer, inner]) == PriceCoverage(0, 1)
 
 
 def test_usage_of_nothing_but_zeros_was_not_measured(span):

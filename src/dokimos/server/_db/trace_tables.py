@@ -71,6 +71,8 @@ TRACES: Final = Table(
     Column("match_due_at", TIME),  # when the rules of the project are held against its spans
     Column("quiet_due_at", TIME),  # when those rules are that wait until nothing more comes
     Column("deleted_at", TIME),  # read by nobody any more, until the server has removed its spans
+    Column("priced_calls", LONG),  # model calls whose cost is known; None where none were counted
+    Column("unpriced_calls", LONG),  # those that used tokens at an unknown price: `cost_usd` lacks them
     # Of those that are there: a span that comes late for one that is being removed begins a new trace.
     Index("ix_traces_identity", "tenant_key", "trace_id", unique=True, **_where("deleted_at IS NULL")),
     Index("ix_traces_expires_at", "expires_at", **_where("deleted_at IS NULL")),
@@ -155,6 +157,14 @@ def _hour_columns() -> tuple[Column[Any], ...]:
     )
 
 
+def _call_columns() -> tuple[Column[Any], ...]:
+    """How many model calls have a price; an earlier version leaves them out."""
+    return (
+        Column("priced_calls", LONG, nullable=False, server_default="0"),
+        Column("unpriced_calls", LONG, nullable=False, server_default="0"),
+    )
+
+
 TRACE_HOURS: Final = Table(
     "trace_hours",
     TRACE_METADATA,
@@ -166,7 +176,8 @@ TRACE_HOURS: Final = Table(
     Column("tokens_in", LONG, nullable=False),
     Column("tokens_out", LONG, nullable=False),
     Column("cost_nano_usd", LONG, nullable=False),  # whole numbers: what is added is taken off again exactly
-    Column("priced_count", LONG, nullable=False),
+    Column("priced_count", LONG, nullable=False),  # traces with a cost, if only of some calls
+    *_call_columns(),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -191,6 +202,7 @@ TRACE_MODELS: Final = Table(
     Column("tokens_in", LONG, nullable=False),
     Column("tokens_out", LONG, nullable=False),
     Column("cost_nano_usd", LONG, nullable=False),
+    *_call_columns(),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

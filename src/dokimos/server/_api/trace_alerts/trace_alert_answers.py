@@ -16,7 +16,9 @@ from dokimos.server._services.trace_alerts.change_watch import ChangeWatch
 from dokimos.server._services.trace_alerts.firing_facts import describe_evidence, describe_reason
 from dokimos.server._services.trace_alerts.watched_rules import Problem
 
-_FIGURES: Final = ("learnedCount", "evidence", "needed", "mean", "meanSinceFiring", "value")
+_FIGURES: Final = (
+    "learnedCount", "lowerBoundCount", "evidence", "needed", "mean", "meanSinceFiring", "value",
+)  # fmt: skip
 """What its watch says of it, where it knows that."""
 
 

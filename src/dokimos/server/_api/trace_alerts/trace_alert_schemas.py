@@ -124,6 +124,9 @@ class EvidenceAnswer(WireModel):
     after: MeanAnswer | None
     observations: int
     """Of a change: all of them; of a threshold: those in the window."""
+    lower_bound_count: int | None
+    """Of a cost: traces that cost more than was observed, as some of their model calls are unpriced. Of a
+    change those of its baseline, too; null where an earlier version has not counted them."""
     since_observation: int | None
     evidence: float | None
     """Of a change: by how much it was more likely than chance allows; it fires from `needed` on."""
@@ -204,6 +207,9 @@ class TraceAlertAnswer(WireModel):
     false_alarms_per_year: float | None
     """Of a change alert that is enabled: its share of those of the project."""
     observation_count: int
+    lower_bound_count: int
+    """Of a cost: traces that cost more than was observed, as some of their model calls are unpriced. Of a
+    threshold, those in the window."""
     observed_until: str | None
     """When the last trace came that counted."""
     learned_count: int | None
@@ -244,6 +250,8 @@ class BackTestAnswer(WireModel):
     from_: Annotated[str, Field(alias="from")]
     to: str
     observation_count: int
+    lower_bound_count: int
+    """Of a cost: traces that cost more than what was observed, as some of their model calls are unpriced."""
     is_complete: bool
     """Whether all traces of the time were looked at; else the first ones were, until `to`."""
     status: Literal["LEARNING", "WATCHING", "FIRING"]

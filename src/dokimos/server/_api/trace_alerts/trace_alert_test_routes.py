@@ -106,6 +106,7 @@ async def _test(traces: Database, source: Source, times: tuple[int, int], share:
         "from": format_time(times[0]),
         "to": format_time(until),
         "observationCount": len(observations),
+        "lowerBoundCount": sum(each.is_lower_bound for each in observations),
         "isComplete": is_complete,
         "status": test.status,
         "firingCount": test.firing_count,

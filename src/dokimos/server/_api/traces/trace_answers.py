@@ -36,6 +36,8 @@ def trace_summary(row: Row[Any], project_name: str | None) -> dict[str, Any]:
         "tokensIn": row.tokens_in,
         "tokensOut": row.tokens_out,
         "costUsd": row.cost_usd,
+        "pricedCallCount": row.priced_calls,
+        "unpricedCallCount": row.unpriced_calls,
         "firstChunkMs": row.first_chunk_ms,
         "sessionId": row.session_id,
         "userId": row.user_id,

@@ -39,6 +39,11 @@ class TraceAnswer(_Measured):
     expires_at: str | None
     status: Literal["ok", "error"]
     error_count: int
+    priced_call_count: int | None
+    unpriced_call_count: int | None
+    """Model calls that used tokens at an unknown price: where there are any, `costUsd` lacks them. Where only
+    agents say what was used, they count as one call. Null where a server of an earlier version, which did not
+    count them, has stored spans of the trace."""
     session_id: str | None
     user_id: str | None
 
@@ -138,6 +143,9 @@ class AgentTraceAnswer(WireModel):
 
     agent_trace: dict[str, Any]
     metrics: dict[str, Any]
+    priced_call_count: int
+    unpriced_call_count: int
+    """Calls that used tokens at an unknown price: where there are any, the cost is the sum of the others."""
 
 
 class ConversationAnswer(WireModel):

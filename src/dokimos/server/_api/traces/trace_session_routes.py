@@ -53,6 +53,9 @@ class SessionAnswer(WireModel):
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
+    priced_call_count: int | None
+    unpriced_call_count: int | None
+    """Model calls that used tokens at an unknown price: where there are any, the cost is more than this."""
     latest_trace_id: str
 
 
@@ -84,6 +87,10 @@ class TraceCounts(WireModel):
     tokens_out: int
     cost_usd: float | None
     priced_trace_count: int
+    """Traces with a cost, if only of some of their calls."""
+    priced_call_count: int
+    unpriced_call_count: int
+    """Model calls that used tokens at an unknown price: where there are any, the cost is more than this."""
     latency_ms: Latency
 
 
@@ -102,6 +109,9 @@ class ModelCounts(WireModel):
     tokens_in: int
     tokens_out: int
     cost_usd: float
+    """Of the calls that have a price."""
+    priced_call_count: int
+    unpriced_call_count: int
 
 
 class TraceStatsAnswer(WireModel):
@@ -176,6 +186,8 @@ def _session(session: Session, names: Mapping[str, str]) -> dict[str, Any]:
         "tokensIn": None if row.tokens_in is None else int(row.tokens_in),
         "tokensOut": None if row.tokens_out is None else int(row.tokens_out),
         "costUsd": row.cost_usd,
+        "pricedCallCount": None if row.priced_calls is None else int(row.priced_calls),
+        "unpricedCallCount": None if row.unpriced_calls is None else int(row.unpriced_calls),
         "latestTraceId": session.latest_id,
     }
 
@@ -215,6 +227,8 @@ _COUNTED: Final = (
     "tokens_out",
     "cost_nano_usd",
     "priced_count",
+    "priced_calls",
+    "unpriced_calls",
 )
 
 
@@ -230,6 +244,8 @@ def _counts(counts: Mapping[str, int], bins: Mapping[int, int]) -> dict[str, Any
         "tokensOut": get["tokens_out"],
         "costUsd": get["cost_nano_usd"] / NANO if get["priced_count"] else None,
         "pricedTraceCount": get["priced_count"],
+        "pricedCallCount": get["priced_calls"],
+        "unpricedCallCount": get["unpriced_calls"],
         "latencyMs": find_percentiles(bins),
     }
 
@@ -242,4 +258,6 @@ def _model(row: Row[Any]) -> dict[str, Any]:
         "tokensIn": int(row.tokens_in),
         "tokensOut": int(row.tokens_out),
         "costUsd": int(row.cost_nano_usd) / NANO,
+        "pricedCallCount": int(row.priced_calls),
+        "unpricedCallCount": int(row.unpriced_calls),
     }

@@ -44,6 +44,8 @@ class ChangeWatch:
         self._learned: list[list[float]] = stored["learned"]
         self._middle: float = stored["middle"]
         self._history = EvidenceHistory(stored.get("history"))
+        self._lower_bounds: int = stored.get("lowerBounds", 0)
+        """Observations whose values are lower bounds, those of the baseline included."""
         self._detector: ChangeDetector | None = None
         if stored["detector"] is not None:
             self._detector = ChangeDetector.from_state(stored["detector"])
@@ -65,6 +67,7 @@ class ChangeWatch:
             "middle": self._middle,
             "detector": None if self._detector is None else self._detector.state(),
             "history": self._history.state(),
+            "lowerBounds": self._lower_bounds,
         }
 
     @property
@@ -74,6 +77,7 @@ class ChangeWatch:
 
     def add(self, observation: Observation) -> list[AlertEvent]:
         """Add an observation; return what follows from it."""
+        self._lower_bounds += observation.is_lower_bound
         if self._detector is None and not self._learn(observation):
             return []
         assert self._detector is not None
@@ -97,8 +101,9 @@ class ChangeWatch:
         """Return what it knows, in the units of the alert."""
         detector = self._detector
         if detector is None:
-            return {"learnedCount": len(self._learned)}
+            return {"learnedCount": len(self._learned), "lowerBoundCount": self._lower_bounds}
         return {
+            "lowerBoundCount": self._lower_bounds,
             "reference": self._config.unscale(detector.reference, self._middle),
             "evidence": detector.evidence,
             "needed": detector.needed,
@@ -172,6 +177,7 @@ class ChangeWatch:
             "before": self._describe_estimate(alarm.before),
             "after": self._describe_estimate(alarm.after),
             "observations": alarm.n,
+            "lowerBoundCount": self._lower_bounds,
             "sinceObservation": alarm.since_n,
             "evidence": alarm.evidence,
             "needed": alarm.needed,

@@ -23,7 +23,7 @@ _SECOND_MS: Final = 1000.0
 def describe_evidence(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an alert fired on as it is answered and sent: with times as texts."""
     since = evidence.get("since")
-    names = ("direction", "value", "limit", "reference", "before", "after", "observations")
+    names = ("direction", "value", "limit", "reference", "before", "after", "observations", "lowerBoundCount")
     more = ("sinceObservation", "evidence", "needed", "falseAlarmsPerYear")
     return {
         "firedAt": format_time(evidence["firedAt"]),
@@ -52,6 +52,18 @@ def describe_firing(
 
 def describe_reason(config: AlertConfig, evidence: Mapping[str, Any]) -> str:
     """Return why an alert fires, in sentences."""
+    return f"{_describe_crossing(config, evidence)}{_describe_lower_bounds(evidence)}"
+
+
+def _describe_lower_bounds(evidence: Mapping[str, Any]) -> str:
+    count = evidence.get("lowerBoundCount")
+    if not count:
+        return ""
+    of_whom = "of 1 trace is" if count == 1 else f"of {count} traces is"
+    return f" The cost {of_whom} a lower bound: some of the model calls are unpriced."
+
+
+def _describe_crossing(config: AlertConfig, evidence: Mapping[str, Any]) -> str:
     name = _NAMES[config.metric]
     if config.over is not None:
         name = f"share of traces with a {name} over {_write(config, config.over, is_raw=True)}"

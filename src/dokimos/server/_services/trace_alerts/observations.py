@@ -28,7 +28,7 @@ _COLUMNS: Final = tuple(
     _TRACE[name]
     for name in (
         "id", "tenant_id", "created_at", "updated_at", "error_count", "duration_ns", "cost_usd",
-        "model", "root_name", "user_id", "match_due_at", "quiet_due_at", "deleted_at",
+        "unpriced_calls", "model", "root_name", "user_id", "match_due_at", "quiet_due_at", "deleted_at",
     )
 )  # fmt: skip
 
@@ -42,6 +42,8 @@ class Observation:
     value: float
     weight: float = 1.0
     """One over the probability with which it was sampled."""
+    is_lower_bound: bool = False
+    """Whether it is a cost without some model calls, whose price is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def read_step(
     rows = connection.execute(query.order_by(_TRACE.id).limit(TRACES_AT_ONCE)).all()
     ready = _take_ready(rows, patience, moment, ())
     observations = [
-        Observation(row.created_at, value)
+        Observation(row.created_at, value, is_lower_bound=_is_lower_bound(row, source.config))
         for row in ready
         if _is_watched(row, source) and (value := _measure(row, source.config)) is not None
     ]
@@ -233,6 +235,13 @@ def _measure(row: Row[Any], config: AlertConfig) -> float | None:
     if value is None or value < 0:
         return None
     return value if config.over is None else float(value > config.over)
+
+
+def _is_lower_bound(row: Row[Any], config: AlertConfig) -> bool:
+    """Whether the value of a trace would be larger if all of its calls had a price."""
+    if config.metric is not Metric.COST or not row.unpriced_calls:
+        return False
+    return config.over is None or row.cost_usd <= config.over
 
 
 def _time_of(identifier: str) -> int:

@@ -34,6 +34,10 @@ class ThresholdWatch:
         stored = state or {"window": [], "step": None, "looked": 0, "firing": False, "value": None}
         # Of each trace, or of each step: the number of observations, of weighted values, and of weights.
         self._window: deque[list[float]] = deque(stored["window"], self._size)
+        # Of each of these, how many values are lower bounds; an earlier version does not keep it.
+        self._lower_bounds: deque[int] = deque(
+            stored.get("lowerBounds") or [0] * len(self._window), self._size
+        )
         self._current: int | None = stored["step"]
         self._is_firing: bool = stored["firing"]
         self._value: float | None = stored["value"]
@@ -49,6 +53,7 @@ class ThresholdWatch:
         """Return it as values of JSON, from which it goes on exactly where it was."""
         return {
             "window": list(self._window),
+            "lowerBounds": list(self._lower_bounds),
             "step": self._current,
             "looked": self._looked,
             "firing": self._is_firing,
@@ -60,13 +65,15 @@ class ThresholdWatch:
         weighted = [1.0, observation.value * observation.weight, observation.weight]
         if not self._step:
             self._window.append(weighted)
+            self._lower_bounds.append(int(observation.is_lower_bound))
             return self._judge(observation.at) if len(self._window) == self._size else []
         events = self.look(observation.at)
         if self._current is None:
             self._current = observation.at // self._step
-            self._window.append([0.0, 0.0, 0.0])
+            self._begin_step()
         total = self._window[-1]
         self._window[-1] = [old + new for old, new in zip(total, weighted, strict=True)]
+        self._lower_bounds[-1] += observation.is_lower_bound
         return events
 
     def look(self, until: int) -> list[AlertEvent]:
@@ -81,7 +88,7 @@ class ThresholdWatch:
             self._looked = min(self._looked + 1, self._size)
             if self._looked == self._size:
                 events += self._judge(self._current * self._step)
-            self._window.append([0.0, 0.0, 0.0])
+            self._begin_step()
         self._current = max(self._current, target)
         return events
 
@@ -90,7 +97,11 @@ class ThresholdWatch:
 
     def describe(self) -> dict[str, Any]:
         """Return what it knows, in the units of the alert."""
-        return {"value": self._value}
+        return {"value": self._value, "lowerBoundCount": sum(self._lower_bounds)}
+
+    def _begin_step(self) -> None:
+        self._window.append([0.0, 0.0, 0.0])
+        self._lower_bounds.append(0)
 
     def _judge(self, at: int) -> list[AlertEvent]:
         count, total, weight = (math.fsum(each) for each in zip(*self._window, strict=True))
@@ -111,5 +122,6 @@ class ThresholdWatch:
             "value": self._value,
             "limit": self._limit,
             "observations": int(count),
+            "lowerBoundCount": sum(self._lower_bounds),
         }
         return [Fired(evidence)]

@@ -66,6 +66,7 @@ class HourChanges:
     def add(self, count: TraceCount, sign: int = 1) -> None:
         """Count a trace, or with -1 take it off as it was counted before."""
         summary, usage = count.summary, count.summary.usage
+        priced_calls, unpriced_calls = summary.call_prices
         hour = (
             1,
             int(summary.error_count > 0),
@@ -75,9 +76,12 @@ class HourChanges:
             usage.tokens_out or 0,
             usage.cost_nano_usd or 0,
             int(usage.cost_nano_usd is not None),
+            priced_calls or 0,
+            unpriced_calls or 0,
         )
         _add(self._hours, count.key, hour, sign)
         _add(self._latencies, (*count.key, latency_bin(summary.duration_ns)), (1,), sign)
+        knows_prices = summary.knows_prices
         for name, model in summary.models.items():
             calls = (
                 model.call_count,
@@ -85,6 +89,9 @@ class HourChanges:
                 model.tokens_in or 0,
                 model.tokens_out or 0,
                 model.cost_nano_usd or 0,
+                # Those of some spans are not stored with the trace, and could not be taken off again.
+                model.priced_calls if knows_prices else 0,
+                model.unpriced_calls if knows_prices else 0,
             )
             _add(self._models, (*count.key, name), calls, sign)
 

@@ -84,6 +84,7 @@ class _Rows:
         summary, usage = trace.summary, trace.summary.usage
         root = summary.find_choice("root") or [None] * 4
         models = sorted(name for name in summary.models if name)
+        priced_calls, unpriced_calls = summary.call_prices
         return {
             "row": trace.driver_id,
             "project_id": driver_id(trace.project, self._connection),
@@ -98,6 +99,8 @@ class _Rows:
             "tokens_in": usage.tokens_in,
             "tokens_out": usage.tokens_out,
             "cost_usd": None if usage.cost_nano_usd is None else usage.cost_nano_usd / NANO,
+            "priced_calls": priced_calls,
+            "unpriced_calls": unpriced_calls,
             "first_chunk_ms": summary.first_chunk_ms,
             "root_name": root[0],
             "root_status": root[1],

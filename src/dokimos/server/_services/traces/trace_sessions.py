@@ -106,4 +106,6 @@ _COUNTS: Final = (
     func.sum(TRACES.c.tokens_in).label("tokens_in"),
     func.sum(TRACES.c.tokens_out).label("tokens_out"),
     func.sum(TRACES.c.cost_usd).label("cost_usd"),
+    func.sum(TRACES.c.priced_calls).label("priced_calls"),
+    func.sum(TRACES.c.unpriced_calls).label("unpriced_calls"),
 )

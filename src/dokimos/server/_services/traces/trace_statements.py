@@ -54,6 +54,8 @@ CHANGING_COLUMNS: Final = (
     "tokens_in",
     "tokens_out",
     "cost_usd",
+    "priced_calls",
+    "unpriced_calls",
     "first_chunk_ms",
     "root_name",
     "root_status",

@@ -22,7 +22,15 @@ _WEEK: Final = 7 * 24 + 1
 """Hours, those at both ends counted that are not whole."""
 _PERCENTILES: Final = (50, 90, 95, 99)
 _TOTALS: Final = tuple(each.name for each in TRACE_HOURS.c if not each.primary_key)
-_MODEL_TOTALS: Final = ("call_count", "error_count", "tokens_in", "tokens_out", "cost_nano_usd")
+_MODEL_TOTALS: Final = (
+    "call_count",
+    "error_count",
+    "tokens_in",
+    "tokens_out",
+    "cost_nano_usd",
+    "priced_calls",
+    "unpriced_calls",
+)
 MAX_MODELS: Final = 100
 """Models that are listed, those with the most calls."""
 

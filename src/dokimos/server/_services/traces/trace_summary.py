@@ -56,6 +56,10 @@ class ModelUsage(Usage):
 
     call_count: int = 0
     error_count: int = 0
+    priced_calls: int = 0
+    """Calls whose cost is known."""
+    unpriced_calls: int = 0
+    """Calls that used tokens at an unknown price; one without tokens, such as a failed one, is neither."""
 
     def add_call(
         self, tokens_in: int | None, tokens_out: int | None, cost_usd: float | None, *, is_error: bool
@@ -67,6 +71,9 @@ class ModelUsage(Usage):
             self.tokens_out = tokens_out + (self.tokens_out or 0)
         if cost_usd is not None:
             self.cost_nano_usd = round(cost_usd * NANO) + (self.cost_nano_usd or 0)
+            self.priced_calls += 1
+        elif tokens_in is not None or tokens_out is not None:
+            self.unpriced_calls += 1
         self.call_count += 1
         self.error_count += is_error
 
@@ -75,6 +82,8 @@ class ModelUsage(Usage):
         self.add(other)
         self.call_count += other.call_count
         self.error_count += other.error_count
+        self.priced_calls += other.priced_calls
+        self.unpriced_calls += other.unpriced_calls
 
 
 @dataclass(slots=True)
@@ -101,6 +110,8 @@ class TraceSummary:
     """What agents say they used, which counts where no model says anything."""
     choices: dict[str, Choice] = field(default_factory=dict)
     """By what is chosen: `root`, `session`, `user`, `project`."""
+    knows_prices: bool = True
+    """Whether the calls of models are told apart by their prices, as an earlier version did not do."""
 
     @property
     def usage(self) -> Usage:
@@ -109,6 +120,20 @@ class TraceSummary:
         for each in self.models.values():
             total.add(each)
         return total if total.is_known else self.agents
+
+    @property
+    def call_prices(self) -> tuple[int, int] | tuple[None, None]:
+        """How many calls have a known cost, and how many used tokens and have none, which `usage` lacks.
+
+        What only agents say counts as one call. None where an earlier version has counted some spans.
+        """
+        if not self.knows_prices:
+            return None, None
+        models = self.models.values()
+        if self.agents.is_known and not any(each.is_known for each in models):
+            is_priced = self.agents.cost_nano_usd is not None
+            return int(is_priced), int(not is_priced)
+        return sum(each.priced_calls for each in models), sum(each.unpriced_calls for each in models)
 
     @property
     def duration_ns(self) -> int | None:
@@ -169,6 +194,7 @@ class TraceSummary:
         for name, usage in other.models.items():
             self._add_calls(name, usage)
         self.agents.keep_larger(other.agents)
+        self.knows_prices = self.knows_prices and other.knows_prices
         for name, choice in other.choices.items():
             self._choose(name, choice.rank, choice.value)
 
@@ -181,17 +207,27 @@ class TraceSummary:
         }
         parts["agents"] = [self.agents.tokens_in, self.agents.tokens_out, self.agents.cost_nano_usd]
         parts["choices"] = {name: [each.rank, each.value] for name, each in self.choices.items()}
+        if self.knows_prices:
+            # Beside the models: a server of an earlier version, which may share the database, reads these.
+            parts["prices"] = {
+                name: [each.priced_calls, each.unpriced_calls] for name, each in self.models.items()
+            }
         return _ENCODER.encode(parts)
 
     @classmethod
     def load(cls, text: str) -> TraceSummary:
         """Read what `dump` wrote."""
         parts = json.loads(text)
+        prices = parts.get("prices")
         return cls(
             **{name: parts[name] for name in _PLAIN},
-            models={name: ModelUsage(*values) for name, values in parts["models"].items()},
+            models={
+                name: ModelUsage(*values, *(() if prices is None else prices[name]))
+                for name, values in parts["models"].items()
+            },
             agents=Usage(*parts["agents"]),
             choices={name: Choice(tuple(rank), value) for name, (rank, value) in parts["choices"].items()},
+            knows_prices=prices is not None or parts["span_count"] == 0,
         )
 
     @classmethod
@@ -208,7 +244,8 @@ class TraceSummary:
             name = span.model or ""
             model = self.models.get(name)
             if model is None:  # a new one, or one whose name is cut
-                own = ModelUsage(span.tokens_in, span.tokens_out, _in_nano(span.cost_usd), 1, int(is_error))
+                own = ModelUsage()
+                own.add_call(span.tokens_in, span.tokens_out, span.cost_usd, is_error=is_error)
                 self._add_calls(name[:_MAX_NAME], own)
                 return
             model.add_call(span.tokens_in, span.tokens_out, span.cost_usd, is_error=is_error)
@@ -231,7 +268,7 @@ class TraceSummary:
             self.choices[name] = Choice(rank, value)
 
 
-_NESTED: Final = ("models", "agents", "choices")
+_NESTED: Final = ("models", "agents", "choices", "knows_prices")
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _PLAIN: Final = tuple(each.name for each in fields(TraceSummary) if each.name not in _NESTED)
 

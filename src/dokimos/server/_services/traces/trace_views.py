@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row
 from dokimos._core.jsonable import jsonable
 from dokimos.server._services.errors import ConflictError
 from dokimos.server._services.traces.trace_details import read_spans
-from dokimos.traces import Span, call_metrics, to_agent_trace, to_conversation
+from dokimos.traces import Span, call_metrics, price_coverage, to_agent_trace, to_conversation
 
 _MAX_SPANS: Final = 5000
 _MAX_BYTES: Final = 32 * 1024 * 1024
@@ -33,7 +33,13 @@ def read_whole_trace(connection: Connection, trace: Row[Any]) -> list[Span]:
 def view_agent_trace(spans: list[Span]) -> dict[str, Any]:
     """Return what an agent did as JSON: its calls, its answer, its tools, and what that cost."""
     trace: Any = jsonable(to_agent_trace(spans))
-    return {"agentTrace": trace, "metrics": jsonable(call_metrics(spans))}
+    coverage = price_coverage(spans)
+    return {
+        "agentTrace": trace,
+        "metrics": jsonable(call_metrics(spans)),
+        "pricedCallCount": coverage.priced,
+        "unpricedCallCount": coverage.unpriced,
+    }
 
 
 def view_conversation(spans: list[Span]) -> dict[str, Any]:
