@@ -101,6 +101,8 @@ class JsonTexts:
         while self._stack:
             kind, node = self._stack.pop()
             if isinstance(node, dict):
+                if "key" in node and kind is not _Kind.MESSAGE:
+                    self._replace_value(node, is_attribute=kind is _Kind.ATTRIBUTE)
                 visits[kind](node)
                 continue
             inner = _Kind.ATTRIBUTE if kind is _Kind.ATTRIBUTES else kind
@@ -121,16 +123,20 @@ class JsonTexts:
             self._visit(_PARTS.get(name, _Kind.PLAIN), node, name)
 
     def _visit_attribute(self, node: dict[str, Any]) -> None:
-        rule = self._find_rule(node.get("key")) if len(node) > 1 else None
-        if rule is not None:
-            key = node["key"]
-            node.clear()
-            node.update(key=key, value={"stringValue": rule.replacement})
-            self._count(rule)
-            return
         for name, value in node.items():
             if name != "key" or not isinstance(value, str):
                 self._visit(_Kind.VALUE if name == "value" else _Kind.PLAIN, node, name)
+
+    def _replace_value(self, node: dict[str, Any], *, is_attribute: bool) -> None:
+        """Replace the value of a key that a rule names, also where no attribute should be."""
+        rule = self._find_rule(node["key"])
+        if rule is None or ("value" not in node and (not is_attribute or len(node) == 1)):
+            return
+        if is_attribute:  # all that stands beside the key may be its value
+            for name in set(node) - {"key", "value"}:
+                del node[name]
+        node["value"] = {"stringValue": rule.replacement}
+        self._count(rule)
 
     def _visit_value(self, node: dict[str, Any]) -> None:
         for name, value in node.items():
