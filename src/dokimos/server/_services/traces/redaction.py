@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,10 @@ from dokimos.traces._otlp_records import RecordOrigin, SpanRecord, dump_map, par
 
 MAX_SECONDS: Final = 2.0
 """CPU time that the rules may take for one span."""
+SHORT_SECONDS: Final = 0.1
+"""The same where they took too long lately: all who have rules wait for them."""
+_MOST_STOPPED: Final = 3
+_LATELY_SECONDS: Final = 600.0
 _CHECK_SECONDS: Final = 0.5
 _SAMPLE_LENGTH: Final = 1000
 _Message = Literal["Span", "Resource", "InstrumentationScope", "LogRecord"]
@@ -40,6 +45,8 @@ class Redactor:
         self._key_rules = [rule for rule in rules if rule.keys]
         self._patterns = [rule for rule in rules if rule.pattern is not None]
         self._origins = lru_cache(maxsize=1024)(self._redact_origin)
+        self._stopped_count = 0
+        self._stopped_at = 0.0
 
     def redact_span(self, record: SpanRecord, counts: Counter[str]) -> SpanRecord:
         """Return a span without what the rules name, in its body and its origin too.
@@ -119,14 +126,22 @@ class Redactor:
             return
         pairs = [(rule.pattern or "", rule.replacement) for rule in self._patterns]
         try:
-            replaced, numbers = replace_within_limit(pairs, texts.texts, limit=MAX_SECONDS)
+            replaced, numbers = replace_within_limit(pairs, texts.texts, limit=self._find_limit())
         except EvaluationError as error:
+            self._stopped_count += 1
+            self._stopped_at = time.monotonic()
             raise RedactionError(str(error)) from None
         for rule, number in zip(self._patterns, numbers, strict=True):
             counts[rule.name] += number
         for old, new, put in zip(texts.texts, replaced, texts.setters, strict=True):
             if new != old:
                 put(new)
+
+    def _find_limit(self) -> float:
+        """Return how long the rules may take now: shorter for some minutes after they took too long."""
+        if time.monotonic() > self._stopped_at + _LATELY_SECONDS:
+            self._stopped_count = 0
+        return MAX_SECONDS if self._stopped_count < _MOST_STOPPED else min(SHORT_SECONDS, MAX_SECONDS)
 
     def _find_key_rule(self, key: object) -> RedactionRule | None:
         return next((rule for rule in self._key_rules if rule.key_pattern.fullmatch(str(key))), None)
