@@ -23,6 +23,7 @@ TESTS = (
     "test_clickhouse.py",
     "test_clickhouse_backup.py",
     "test_deleted_trace_rules.py",
+    "test_odd_searches.py",
     "test_online_evaluation.py",
     "test_promotion.py",
     "test_redaction.py",

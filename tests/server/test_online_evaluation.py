@@ -196,14 +196,22 @@ def test_a_reply_that_cannot_be_used_is_an_error_and_never_a_score(api, project,
     assert (job["status"], job["score"], job["error_kind"]) == ("FAILED", None, "unreadable")
 
 
-def test_a_budget_of_a_rule_holds_for_the_day(api, project, model):
-    add_rule(api, project, documented(connect(api, model.url), budget={"maxCalls": 2}))
+def test_a_budget_of_a_rule_holds_for_the_day_or_until_it_is_raised(api, project, model):
+    body = documented(connect(api, model.url), budget={"maxCalls": 2})
+    rule = add_rule(api, project, body)
 
     export(api, *(span(f"a good answer {number}") for number in range(5)))
 
     expected = ["PENDING"] * 3 + ["SUCCEEDED"] * 2
     wait_until(lambda: sorted(job["status"] for job in read_jobs(api)) == expected)
     assert len(model.received) == 2
+
+    path, raised = f"{RULES.format(project)}/{rule['id']}", {**body, "budget": {"maxCalls": 4}}
+    assert api.put(path, json=raised).status_code == 200
+    expected = ["PENDING"] + ["SUCCEEDED"] * 4
+    wait_until(lambda: sorted(job["status"] for job in read_jobs(api)) == expected)
+    assert api.put(path, json=body | {"budget": None}).status_code == 200
+    assert len({job["span_id"] for job in wait_for_jobs(api, 5)}) == len(model.received) == 5
 
 
 def test_a_budget_of_the_project_holds_for_rules_too(serve, model):

@@ -281,3 +281,86 @@ def test_redaction_keeps_the_link_to_the_project(project):
     project_id, _ = project.portal.call(read_rows)
     assert project_id is not None
     assert resource("chat") != resource(None)
+
+
+NAMES_OF_FIELDS = ("key", "kind", "code", "flags", "traceId", "spanId", "startTimeUnixNano", "intValue")
+MISPLACED = {
+    "attributes as a map": {"attributes": dict.fromkeys(NAMES_OF_FIELDS, SECRET)},
+    "a map in a map": {"attributes": {"user": {"my_password": "swordfish", "list": [{"password": ["x"]}]}}},
+    "a map as a value": {"attributes": [{"key": "user", "value": {"password": "swordfish", "kind": SECRET}}]},
+    "a map as a text": {"attributes": [{"key": "u", "value": {"stringValue": {"password": "swordfish"}}}]},
+    "a value beside its place": {"attributes": [{"key": "password", "stringValue": "swordfish"}]},
+    "a key that is a list": {"attributes": [{"key": [SECRET], "value": {"intValue": "1"}}]},
+    "texts as other types": {
+        "attributes": [
+            {"key": name, "value": {name: SECRET}}
+            for name in ("intValue", "doubleValue", "boolValue", "bytesValue", "arrayValue", "kvlistValue")
+        ]
+    },
+    "a list without its map": {"attributes": [{"key": "a", "value": {"arrayValue": [{"code": SECRET}]}}]},
+    "fields of the span": {
+        "kind": SECRET,
+        "flags": SECRET,
+        "endTimeUnixNano": SECRET,
+        "droppedEventsCount": SECRET,
+        "status": {"code": SECRET},
+        "events": [{"name": "e", "timeUnixNano": SECRET}],
+        "newField": {"code": SECRET, "password": "swordfish"},
+    },
+}
+
+
+@pytest.mark.parametrize("fields", MISPLACED.values(), ids=MISPLACED)
+def test_nothing_hides_in_json_of_another_shape(project, fields):
+    answer = project.post("/v1/traces", json=export({**span(1, 1), **fields}, project="chat"))
+    assert answer.json() == {}
+    text = stored(project)
+    assert SECRET not in text
+    assert "swordfish" not in text
+
+
+def test_rules_do_not_take_the_words_of_otlp_for_keys():
+    sent = {
+        "traceId": "ab" * 16,
+        "spanId": "cd" * 8,
+        "name": "step",
+        "kind": "SPAN_KIND_CLIENT",
+        "startTimeUnixNano": "1700000000000000000",
+        "droppedLinksCount": "7",
+        "status": {"code": "STATUS_CODE_ERROR"},
+        "links": [{"traceId": "12345", "spanId": "67"}],
+        "attributes": [
+            {"key": "n", "value": {"intValue": "42"}},
+            {"key": "x", "value": {"doubleValue": "NaN"}},
+            {
+                "key": "list",
+                "value": {
+                    "arrayValue": {"values": [{"kvlistValue": {"values": [{"key": "b", "value": {}}]}}]}
+                },
+            },
+        ],
+    }
+    rules = parse_rules(
+        [{"name": "digits", "pattern": "[0-9]+|[A-Z]{4,}"}, {"name": "words", "keys": ["*alue*", "k*y"]}]
+    )
+    data = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [sent]}]}]}).encode()
+    [record] = read_records(data, "json").records
+    counts = _Counter()
+    assert Redactor(rules).redact_span(record, counts) is record
+    assert counts.total() == 0
+
+
+@pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs"])
+def test_what_spans_share_is_redacted_and_counted_once_for_each_export(project, path):
+    body = export(span(1, 1), span(1, 2), project="chat")
+    group, inner = body["resourceSpans"][0], "scopeSpans"
+    if path == "/v1/logs":
+        body = log_export(log(number=1), log(number=2), project="chat")
+        group, inner = body["resourceLogs"][0], "scopeLogs"
+    group["schemaUrl"] = group[inner][0]["schemaUrl"] = f"https://example.com/{SECRET}"
+    group["resource"]["attributes"].append({"key": "owner", "value": {"stringValue": SECRET}})
+    for _ in range(2):
+        assert project.post(path, json=body).json() == {}
+    assert SECRET not in stored(project)
+    counts = {rule["name"]: rule["replacedCount"] for rule in project.get(RULES).json()["rules"]}
+    assert counts["email"] == 6

@@ -2,7 +2,9 @@
 
 import pytest
 
+from dokimos.errors import EvaluationError
 from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.online import rule_conditions
 from dokimos.server._services.online.estimates import estimate_mean
 from dokimos.server._services.online.rule_conditions import (
     MAX_DEPTH,
@@ -46,6 +48,33 @@ def test_a_pattern_is_searched_and_one_that_never_ends_does_not_match(monkeypatc
 
     assert name("PATTERN", "gpt-[0-9]o$")
     assert not parse_condition("PATTERN", None, "^(a+)+$").holds(hostile)
+
+
+def test_a_pattern_that_takes_too_long_again_and_again_keeps_no_other_rule_waiting(monkeypatch):
+    time = [0.0]
+    monkeypatch.setattr(rule_conditions, "SLOW", rule_conditions.SlowPatterns(lambda: time[0]))
+    searched = []
+
+    def search(pattern, text):
+        searched.append(pattern.pattern)
+        if pattern.pattern == "slow":
+            raise EvaluationError("stopped")
+
+    monkeypatch.setattr(rule_conditions, "search_within_limit", search)
+
+    def count_searches(pattern, spans=50):
+        searched.clear()
+        assert not any(parse_condition("PATTERN", None, pattern).holds(SPAN) for _ in range(spans))
+        return len(searched)
+
+    assert count_searches("slow") == 3
+    assert count_searches("quick") == 50
+    time[0] += 599
+    assert count_searches("slow") == 0
+    time[0] += 2
+    assert count_searches("slow") == 1  # one that has rested before is not given as many chances again
+    time[0] += 3 * 600
+    assert count_searches("slow") == 3
 
 
 def test_conditions_are_limited_in_depth():

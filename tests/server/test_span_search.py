@@ -49,7 +49,15 @@ def test_a_word_is_found_in_names_keys_and_values(shop):
 
 @pytest.mark.parametrize(
     ("text", "span_number"),
-    [("12.5", 3), ("true", 3), ("3", 2), ("ünal", 4), ("shop.example 7", 2), ("paid total", 3)],
+    [
+        ("12.5", 3),
+        ("true", 3),
+        ("3", 2),
+        ("ünal", 4),
+        ("U\u0308NAL", 4),
+        ("shop.example 7", 2),
+        ("paid total", 3),
+    ],
 )
 def test_numbers_truths_and_several_words_are_found(shop, text, span_number):
     assert number(span_number) in [each[0] for each in found(shop, text)]

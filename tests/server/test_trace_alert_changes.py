@@ -2,9 +2,9 @@
 
 import pytest
 from tests.server.alert_traces import ALERTS, add_alert, past, set_after, store, trace_rows, watch
-from tests.server.eval_rules import RULES, add_rule, contains, project_of
+from tests.server.eval_rules import RULES, add_rule, contains, project_of, wait_until
 
-from dokimos.server._db.clock import MINUTE
+from dokimos.server._db.clock import HOUR, MINUTE, now
 from dokimos.server._online_settings import OnlineSettings
 
 ONLINE = OnlineSettings(alert_poll_seconds=3600.0, quiet_seconds=0.0)
@@ -86,6 +86,22 @@ def test_an_alert_begins_anew_where_that_is_asked_for_and_takes_over_the_changed
 
     assert (changed["problem"], changed["needsRestart"]) == (None, False)
     assert after_of(api, alert) > before
+
+
+def test_an_alert_says_that_the_clock_was_set_back_and_begins_anew_from_now_on(api, project):
+    alert = add_alert(api, project, metric="ERROR_RATE", reference=0.1)
+    body = {"name": "a", "kind": "CHANGE", "metric": "ERROR_RATE", "reference": 0.1}
+    set_after(api, alert["id"], now() + HOUR)  # by a trace that came while the clock was ahead
+
+    (listed,) = api.get(ALERTS.format(project)).json()
+    assert "set back" in listed["problem"]
+    assert listed["needsRestart"]
+    assert put(api, alert, {**body, "enabled": False}).json()["problem"] is None
+
+    changed = put(api, alert, {**body, "restart": True}).json()
+    assert (changed["problem"], changed["needsRestart"]) == (None, False)
+    store(api, trace_rows(project, [now() - MINUTE, now() + 1_000]))
+    wait_until(lambda: watch(api) or api.get(path_of(alert)).json()["observationCount"] == 1)
 
 
 def test_an_alert_whose_rule_was_deleted_is_paused_and_renamed_but_not_begun_anew(api, project, rule, alert):

@@ -7,8 +7,10 @@ import os
 import random
 
 import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from tests.server.trace_exports import (
+    PROTOBUF,
     TRACE,
     accept,
     clear,
@@ -23,7 +25,7 @@ from tests.server.trace_exports import (
     to_message,
 )
 
-from dokimos.server._db.trace_tables import TRACES
+from dokimos.server._db.trace_tables import SPAN_LOGS, TRACES
 from dokimos.traces import read_otlp
 
 IS_LONG = "DOKIMOS_LONG_TESTS" in os.environ
@@ -221,6 +223,40 @@ def test_a_bad_span_of_protobuf_costs_no_other(api):
         answer = post(api, good + b"\x0a" + varint(len(group)) + group, protobuf=True).json()
         assert (answer["acceptedSpans"], answer["rejectedSpans"]) == (3, 1)
         assert stored_spans(api)[f"{1:016x}"].resource == {"service": "app"}
+
+
+def framed(content, field=2):
+    """Bytes as a field of protobuf with a length."""
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def test_a_bad_log_record_of_protobuf_costs_no_other(api):
+    good = framed(b"\1" * 16, 9) + framed(b"\1" * 8, 10)
+    not_utf8 = good + framed(b"\xff\xfe", 12)
+    broken_body = good + framed(framed(b"\xff", 1), 5)
+    records = b"".join(framed(each) for each in (not_utf8, good, broken_body))
+    bad_resource = framed(b"\x0a\x05\xff", 1)
+    body = framed(framed(records), 1) + framed(bad_resource + framed(framed(good)), 1)
+    answer = api.post("/v1/logs", content=body, headers={"Content-Type": PROTOBUF})
+    assert answer.status_code == 200, answer.content
+    partial = ExportLogsServiceResponse.FromString(answer.content).partial_success
+    assert partial.rejected_log_records == 3
+    assert "2 with damaged, 1 with damaged resource or scope" in partial.error_message
+    assert len(rows(api, SPAN_LOGS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "group", "scope", "records"),
+    [
+        ("/v1/traces", "resourceSpans", "scopeSpans", "spans"),
+        ("/v1/logs", "resourceLogs", "scopeLogs", "logRecords"),
+    ],
+)
+def test_what_is_no_object_is_counted_as_rejected(api, path, group, scope, records):
+    body = {group: [{scope: [{records: [None, 5, ["name"], span(1)]}]}]}
+    partial = api.post(path, json=body).json()["partialSuccess"]
+    assert partial.pop("errorMessage").endswith("were rejected: 3 with something else than an object.")
+    assert list(partial.values()) == ["3"]
 
 
 def test_a_field_of_a_wrong_wire_type_costs_no_other_span(api):

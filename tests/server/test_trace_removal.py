@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import func, select
 from tests.server.server_process import wait_until
-from tests.server.trace_server import export, open_traces, run, span
+from tests.server.trace_server import export, open_traces, run, span, trace_id
 
 from dokimos.server._db.trace_tables import REMOVED_PROJECTS, SPANS, TRACES
 from dokimos.server._services.accounts.principal import SYSTEM
@@ -60,6 +60,23 @@ def test_a_deleted_trace_is_gone_at_once_and_its_spans_soon(api):
     sweep(api, spans=1)
     entry = api.get("/api/v1/audit-log", params={"action": "trace.delete"}).json()[0]
     assert entry["target"]["id"] == identifier
+
+
+def test_a_trace_is_deleted_by_its_trace_id_where_one_has_it(serve):
+    api = serve(api_key="secret")
+    ada, bob = add_key(api, "ada", tenant="ada"), add_key(api, "bob", tenant="bob")
+    for tenant in (ada, bob):
+        send(api, span(1, 1), headers=tenant)
+    path = f"/api/v1/traces/{trace_id(1)}"
+    answer = api.delete(path, headers=ADMIN)
+    assert (answer.status_code, "several tenants" in answer.text) == (409, True)
+    assert api.delete(path, headers=ada).status_code == 204
+    entry = api.get("/api/v1/audit-log", params={"action": "trace.delete"}, headers=ADMIN).json()[0]
+    [row] = [each for each in read(api, select(TRACES)) if each.tenant_id == "ada"]
+    assert (entry["target"]["id"], row.deleted_at is None) == (row.id, False)
+    assert api.delete(path, headers=ada).status_code == 404
+    assert api.get(path, headers=bob).status_code == 200
+    assert api.delete(path, headers=ADMIN).status_code == 204
 
 
 def test_only_editors_who_see_a_trace_delete_it(serve):

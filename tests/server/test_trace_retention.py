@@ -97,6 +97,30 @@ async def test_a_project_sets_how_long_its_traces_stay(server, clock, days, left
     assert await count(server, TRACES) == (1 if days == -1 else 0)
 
 
+@pytest.mark.parametrize(
+    "names", [("chat", "search"), ("search", "chat"), ("chat", None), (None, "chat")], ids=str
+)
+async def test_a_trace_of_several_projects_stays_as_long_as_the_longest(server, clock, names):
+    await keep(server, "chat", 2)
+    await keep(server, "search", 20)
+    for number, name in enumerate(names, start=1):
+        await server.send(span(1, number), project=name)
+    clock.step(19)
+    assert await server.sweeper.sweep() == 0
+    clock.step(12)
+    assert await server.sweeper.sweep() == 1
+
+
+@pytest.mark.parametrize("names", [("chat", "audit"), ("audit", "chat")])
+async def test_a_trace_that_a_project_keeps_for_ever_is_kept_whatever_else_comes(server, clock, names):
+    await keep(server, "chat", 2)
+    await keep(server, "audit", -1)
+    for number, name in enumerate(names, start=1):
+        await server.send(span(1, number), project=name)
+    clock.step(1000)
+    assert await server.sweeper.sweep() == 0
+
+
 async def test_a_span_that_comes_while_its_trace_is_removed_begins_a_new_one(server, clock):
     await server.send(span(1, 1))
     clock.step(31)

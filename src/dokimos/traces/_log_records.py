@@ -10,10 +10,9 @@ from typing import Any
 
 from dokimos.traces import _otlp_json as from_json
 from dokimos.traces import _otlp_protobuf as from_protobuf
-from dokimos.traces._json_tree import iterate_maps
 from dokimos.traces._otlp import Encoding
-from dokimos.traces._otlp_records import RecordOrigin, dump_map, load_map
-from dokimos.traces._protobuf_parsers import load_log_parsers, load_trace_parsers
+from dokimos.traces._otlp_records import DAMAGED_ORIGIN, NO_OBJECT, RecordOrigin, dump_map, load_map
+from dokimos.traces._protobuf_parsers import LogParsers, load_log_parsers, load_trace_parsers
 from dokimos.traces._protobuf_values import parse_attributes
 from dokimos.traces._span import LogRecord
 
@@ -48,7 +47,9 @@ def read_log_records(data: bytes, encoding: Encoding) -> LogBatch:
     logs: list[SentLog] = []
     reasons: Counter[str] = Counter()
     for log in _read_protobuf(data) if encoding == "protobuf" else _read_json(data):
-        if not log.record.trace_id:
+        if isinstance(log, str):
+            reasons[log] += 1
+        elif not log.record.trace_id:
             reasons["no trace id"] += 1
         elif not log.record.span_id:
             reasons["no span id"] += 1
@@ -65,23 +66,40 @@ def parse_sent_log(body: bytes, encoding: Encoding) -> LogRecord:
     return from_json.parse_log(json.loads(body))
 
 
-def _read_protobuf(data: bytes) -> Iterator[SentLog]:
+def _read_protobuf(data: bytes) -> Iterator[SentLog | str]:
+    """Yield each record of an export, or why it is none: what is wrong with it costs no other."""
     parsers, parse_resource = load_log_parsers(), load_trace_parsers().parse_resource
     with from_protobuf.as_trace_error():
-        for group in parsers.parse_request(data).resource_logs:
-            resource = b"".join(group.resource)
+        groups = list(parsers.parse_request(data).resource_logs)
+    for group in groups:
+        resource = b"".join(group.resource)
+        try:
             attributes = parse_attributes(parse_resource(resource).attributes)
-            for part in group.scope_logs:
-                scope = b"".join(part.scope)
-                origin = RecordOrigin("protobuf", resource, group.schema_url, scope, part.schema_url)
-                for each in part.log_records:
-                    yield SentLog(from_protobuf.parse_log(each, parsers), each, origin, attributes)
+        except Exception:  # protobuf's own
+            yield from [DAMAGED_ORIGIN] * sum(len(part.log_records) for part in group.scope_logs)
+            continue
+        for part in group.scope_logs:
+            scope = b"".join(part.scope)
+            origin = RecordOrigin("protobuf", resource, group.schema_url, scope, part.schema_url)
+            for each in part.log_records:
+                record = _parse_protobuf(each, parsers)
+                yield record if isinstance(record, str) else SentLog(record, each, origin, attributes)
 
 
-def _read_json(data: bytes) -> Iterator[SentLog]:
+def _parse_protobuf(data: bytes, parsers: LogParsers) -> LogRecord | str:
+    try:
+        return from_protobuf.parse_log(data, parsers)
+    except Exception:  # protobuf's own
+        return from_protobuf.DAMAGED
+
+
+def _read_json(data: bytes) -> Iterator[SentLog | str]:
     for group in from_json.read_log_groups(load_map(data)):
         resource, scope = dump_map(group.resource), dump_map(group.scope)
         origin = RecordOrigin("json", resource, group.resource_schema_url, scope, group.schema_url)
         attributes = from_json.parse_origin(group).resource
-        for each in iterate_maps(group.spans):
-            yield SentLog(from_json.parse_log(each), dump_map(each), origin, attributes)
+        for each in group.spans if isinstance(group.spans, list) else ():
+            if isinstance(each, dict):
+                yield SentLog(from_json.parse_log(each), dump_map(each), origin, attributes)
+            else:
+                yield NO_OBJECT

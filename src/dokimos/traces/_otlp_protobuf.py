@@ -39,7 +39,7 @@ _PARTS: Final = {
     "InstrumentationScope": "opentelemetry.proto.common.v1.common_pb2",
     "LogRecord": "opentelemetry.proto.logs.v1.logs_pb2",
 }
-_DAMAGED: Final = "damaged"
+DAMAGED: Final = "damaged"
 """Why a span is rejected whose bytes are not a message."""
 
 
@@ -135,7 +135,7 @@ def parse_span(data: bytes, origin: SpanOrigin, parsers: TraceParsers) -> Span |
         trace_id, span_id, name = span.trace_id.hex(), span.span_id.hex(), span.name
         parent_id = span.parent_span_id.hex()
         if not (trace_id.strip("0") and span_id.strip("0") and name.strip()):
-            return find_reason(trace_id.strip("0"), span_id.strip("0"), name) or _DAMAGED
+            return find_reason(trace_id.strip("0"), span_id.strip("0"), name) or DAMAGED
         kind, events, links = span.kind, span.events, span.links
         status = span.status
         opened = open_span(origin)
@@ -157,7 +157,7 @@ def parse_span(data: bytes, origin: SpanOrigin, parsers: TraceParsers) -> Span |
         opened.dropped_links = span.dropped_links_count
         return close_span(opened)
     except Exception:  # protobuf's own
-        return _DAMAGED
+        return DAMAGED
 
 
 def _parse_status(data: bytes, parsers: TraceParsers) -> tuple[SpanStatus, str]:

@@ -7,15 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dokimos.errors import TraceError
 from dokimos.traces import _otlp_json as from_json
 from dokimos.traces import _otlp_protobuf as from_protobuf
-from dokimos.traces._json_tree import iterate_maps
 from dokimos.traces._otlp import Encoding
 from dokimos.traces._protobuf_parsers import load_trace_parsers
 from dokimos.traces._span import Span, SpanOrigin
+
+NO_OBJECT: Final = "something else than an object"
+"""Why an entry of a list of spans or log records is none."""
+DAMAGED_ORIGIN: Final = "damaged resource or scope"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def _read_protobuf(data: bytes) -> Iterator[SpanRecord | str]:
         try:
             origin = from_protobuf.parse_origin(group, parsers)
         except Exception:  # protobuf's own
-            yield from ["damaged resource or scope"] * len(group.spans)
+            yield from [DAMAGED_ORIGIN] * len(group.spans)
             continue
         for body in group.spans:
             span = from_protobuf.parse_span(body, origin, parsers)
@@ -121,7 +124,10 @@ def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
             group.schema_url,
         )
         origin = from_json.parse_origin(group)
-        for each in iterate_maps(group.spans):
+        for each in group.spans if isinstance(group.spans, list) else ():
+            if not isinstance(each, dict):
+                yield NO_OBJECT
+                continue
             span = from_json.parse_span(each, origin)
             yield span if isinstance(span, str) else SpanRecord(span, dump_map(each), sent)
 

@@ -47,6 +47,11 @@ def first_id(moment: int) -> str:
     return _as_text(max(moment, 0) // 1000 << 80)
 
 
+def time_of_id(identifier: str) -> int:
+    """Return when something got its identifier, in microseconds since 1970."""
+    return int(identifier.replace("-", "")[:12], 16) * 1000
+
+
 def parse_id(text: str) -> str | None:
     """Return a UUID in its canonical form, None where the text is not one."""
     try:

@@ -26,7 +26,7 @@ from dokimos.server._api.online.rule_schemas import (
 from dokimos.server._db.clock import DAY, format_time, now, parse_time
 from dokimos.server._db.connection_tables import LLM_CONNECTIONS
 from dokimos.server._db.database import Database, Lane
-from dokimos.server._db.ids import new_id
+from dokimos.server._db.ids import new_id, time_of_id
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec
 from dokimos.server._services.models.model_access import prices_of
@@ -184,7 +184,7 @@ class _Trial:
             after = step.last
             if after is None or traces >= _MAX_TRIED:
                 break
-        until = self._times[1] if after is None else _time_of(after)
+        until = self._times[1] if after is None else time_of_id(after)
         sample = list(jobs.values())
         lengths = await self._traces.read(
             partial(measure_texts, jobs=sample[:_MEASURED], scope=self._draft.scope), Lane.SEARCH
@@ -222,11 +222,6 @@ class _Trial:
             "tokensPerJob": forecast.tokens_per_job,
             "costUsdPerDay": forecast.cost_usd_per_day,
         }
-
-
-def _time_of(identifier: str) -> int:
-    """Return when something got its id, in microseconds."""
-    return int(identifier.replace("-", "")[:12], 16) * 1000
 
 
 def _read_times(start: str | None, end: str | None) -> tuple[int, int]:

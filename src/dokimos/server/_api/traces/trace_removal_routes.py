@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-from uuid import UUID
+from typing import Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter
 from fastapi.responses import Response
 from sqlalchemy import Connection, Row
 from starlette.datastructures import State
@@ -13,42 +12,37 @@ from starlette.requests import Request
 
 from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.parameters import Store
+from dokimos.server._api.traces.trace_parameters import TraceKey
 from dokimos.server._db.database import Database
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.audit.audit_targets import describe_target
 from dokimos.server._services.projects.projects import find_project
 from dokimos.server._services.traces.trace_removals import (
     check_holds_no_foreign_traces,
-    delete_trace,
-    find_trace,
+    find_deletable_trace,
     mark_traces_of,
     note_removed_project,
 )
+from dokimos.server._services.traces.trace_retention import mark_traces
 
 ROUTER = APIRouter(prefix="/api/v1/traces", tags=["Traces"])
 _STEPS: int = 20
 """How many steps a request does of marking traces; the worker does the rest."""
 
 
-async def _read_trace_id(trace_id: Annotated[UUID, Path(alias="traceId")]) -> str:
-    return str(trace_id)
-
-
 @ROUTER.delete("/{traceId}", status_code=204)
 @access(Access.PROJECT_WRITE)
-async def remove_trace(
-    request: Request, caller: Caller, store: Store, trace_id: Annotated[str, Depends(_read_trace_id)]
-) -> Response:
+async def remove_trace(request: Request, caller: Caller, store: Store, trace: TraceKey) -> Response:
     """Delete a trace with its spans: nobody reads it any more, and the server removes it soon."""
     traces: Database = request.app.state.traces
-    row = await traces.read(lambda connection: find_trace(connection, caller, trace_id))
+    row = await traces.read(lambda connection: find_deletable_trace(connection, caller, trace))
     # The audit log is in the other database, and first: nothing is gone that it does not name.
     await store.write(lambda connection: _describe(connection, row))
-    await traces.write(lambda connection: delete_trace(connection, caller, trace_id))
+    await traces.write(lambda connection: mark_traces(connection, [row.id]))
     return Response(status_code=204)
 
 
-def _describe(connection: Connection, trace: Row[tuple[object, ...]]) -> None:
+def _describe(connection: Connection, trace: Row[Any]) -> None:
     describe_target(
         connection,
         kind="trace",

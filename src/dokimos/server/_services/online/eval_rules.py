@@ -30,6 +30,7 @@ from dokimos.server._services.models.model_access import prices_of
 from dokimos.server._services.online.rule_conditions import Condition
 from dokimos.server._services.online.rule_removal import remove_rules
 from dokimos.server._services.online.rules_changed import RulesChanged
+from dokimos.server._services.online.trace_batches import make_due
 from dokimos.server._services.projects.names import check_name
 from dokimos.server._services.projects.projects import find_project_by_id
 from dokimos.server._services.row_versions import Expected, check_version, version_of
@@ -192,6 +193,8 @@ def change_rule(
 ) -> Row[Any]:
     """Change a rule; what it has queued already is scored as it was, unless the rule is disabled.
 
+    What waits for the budget of another day is tried again with that of the rule now.
+
     Raises:
         NotFoundError: There is no such rule, or no such connection, that the caller sees.
         ForbiddenError: It is shared, and closed to this caller.
@@ -207,6 +210,7 @@ def change_rule(
             raise _is_taken(draft.name)
     values = {**values_of(draft), "updated_at": now()}
     connection.execute(update(TRACE_EVAL_RULES).where(_RULE.id == rule_id).values(values))
+    make_due(connection, rule_id)
     return _announce(connection, principal, project_id, rule_id)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 import logging
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -21,6 +22,9 @@ MAX_DEPTH: Final = 5
 MAX_CONDITIONS: Final = 50
 _MAX_TEXT: Final = 10_000
 """Characters of a value that a pattern is searched in."""
+_MOST_STOPPED: Final = 3
+_REST_SECONDS: Final = 600.0
+_MOST_NOTED: Final = 1000
 
 
 class MatchType(StrEnum):
@@ -177,9 +181,48 @@ def _compile(value: str) -> re.Pattern[str]:
     return re.compile(value)
 
 
+class SlowPatterns:
+    """Patterns that took too long again and again: they match nothing for a while, so that others get on.
+
+    All rules of all projects are held against spans one after another.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._stopped: dict[str, tuple[int, float]] = {}
+        """How often the search for a pattern was stopped lately, and when that was last."""
+
+    def is_resting(self, pattern: str) -> bool:
+        """Whether a pattern is not searched for now."""
+        count, at = self._stopped.get(pattern, (0, 0.0))
+        return count >= _MOST_STOPPED and self._clock() < at + _REST_SECONDS
+
+    def note(self, pattern: str) -> None:
+        """Note that a search was stopped. One stop more is enough for a pattern that has rested before."""
+        count, at = self._stopped.get(pattern, (0, 0.0))
+        moment = self._clock()
+        is_lately = moment < at + 2 * _REST_SECONDS
+        if len(self._stopped) >= _MOST_NOTED:
+            self._stopped.clear()
+        self._stopped[pattern] = (count + 1 if is_lately else 1, moment)
+        if self.is_resting(pattern):
+            _LOGGER.warning(
+                "The pattern %r matches nothing for %g minutes: it took too long %d times.",
+                pattern[:80],
+                _REST_SECONDS / 60,
+                count + 1,
+            )
+
+
+SLOW: Final = SlowPatterns()
+
+
 def _search(pattern: str, text: str) -> bool:
+    if SLOW.is_resting(pattern):
+        return False
     try:
         return search_within_limit(_compile(pattern), text[:_MAX_TEXT]) is not None
     except EvaluationError as error:
         _LOGGER.warning("A rule did not match a span: %s", error)
+        SLOW.note(pattern)
         return False

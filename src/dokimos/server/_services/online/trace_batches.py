@@ -134,6 +134,14 @@ def put_off_batch(
     _settle(connection, batch, None)
 
 
+def make_due(connection: Connection, rule_id: str) -> None:
+    """Have the batches of a rule that were put off tried at once: what they waited for may have changed."""
+    is_waiting = (_BATCH.rule_id == rule_id, _BATCH.status == "PENDING")
+    moment = now()
+    change = update(TRACE_EVAL_BATCHES).where(*is_waiting)
+    connection.execute(change.values(scheduled_at=moment, next_attempt_at=moment))
+
+
 def forget_losses(connection: Connection, batch_id: str, lease: str) -> None:
     """Note that a batch gets on, whatever ended the servers that had it before."""
     is_own = (_BATCH.id == batch_id, _BATCH.lease == lease)

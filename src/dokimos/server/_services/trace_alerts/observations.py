@@ -15,7 +15,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, or_, select
 
 from dokimos.server._db.clock import now
-from dokimos.server._db.ids import first_id
+from dokimos.server._db.ids import first_id, time_of_id
 from dokimos.server._db.trace_tables import TRACE_EVAL_JOBS, TRACES
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, AlertFilter, Metric
 
@@ -151,7 +151,7 @@ def _read_scores(
         if row.deleted_at is None
         and (observation := merge_scores(row.created_at, jobs.get(row.id, ()), source.config)) is not None
     ]
-    until = moment - patience.quiet if barrier is None else min(moment - patience.quiet, _time_of(barrier))
+    until = moment - patience.quiet if barrier is None else min(moment - patience.quiet, time_of_id(barrier))
     return _make_step(observations, after, rows, ready, until)
 
 
@@ -242,7 +242,3 @@ def _is_lower_bound(row: Row[Any], config: AlertConfig) -> bool:
     if config.metric is not Metric.COST or not row.unpriced_calls:
         return False
     return config.over is None or row.cost_usd <= config.over
-
-
-def _time_of(identifier: str) -> int:
-    return int(identifier.replace("-", "")[:12], 16) * 1000

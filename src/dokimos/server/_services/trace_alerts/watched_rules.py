@@ -8,11 +8,15 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select
 
+from dokimos.server._db.clock import MINUTE, format_time, now
+from dokimos.server._db.ids import time_of_id
 from dokimos.server._db.trace_rule_tables import TRACE_EVAL_RULES
 from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec
 from dokimos.server._services.online.enabled_rules import make_rule
 from dokimos.server._services.trace_alerts.alert_config import AlertConfig, Metric
 
+_SLACK: Final = MINUTE
+"""By how much clocks of several servers may differ."""
 _REMEDY: Final = "begin the alert anew ('restart')."
 
 
@@ -42,15 +46,15 @@ def find_problems(connection: Connection, alerts: Sequence[Row[Any]]) -> dict[st
     An alert that hears of nothing would look like one for which all is well.
     """
     ids = sorted({alert.rule_id for alert in alerts if alert.rule_id is not None})
-    if not ids:
-        return {}
     query = select(TRACE_EVAL_RULES).where(TRACE_EVAL_RULES.c.id.in_(ids))
-    rules = {rule.id: rule for rule in connection.execute(query)}
-    found = {alert.id: _find_problem(alert, rules) for alert in alerts if alert.rule_id is not None}
+    rules = {rule.id: rule for rule in connection.execute(query)} if ids else {}
+    found = {alert.id: _find_problem(alert, rules) or _find_problem_of_time(alert) for alert in alerts}
     return {alert_id: problem for alert_id, problem in found.items() if problem is not None}
 
 
 def _find_problem(alert: Row[Any], rules: Mapping[str, Row[Any]]) -> Problem | None:
+    if alert.rule_id is None:
+        return None
     rule = rules.get(alert.rule_id)
     if rule is None:
         return Problem("The rule whose scores it watches was deleted: it observes nothing any more.")
@@ -65,3 +69,15 @@ def _find_problem(alert: Row[Any], rules: Mapping[str, Row[Any]]) -> Problem | N
         text = f"The rule '{rule.name}' samples a smaller share now: {_REMEDY}"
         return Problem(text, needs_restart=True)
     return None
+
+
+def _find_problem_of_time(alert: Row[Any]) -> Problem | None:
+    """Say that an alert is ahead of the clock: it goes from trace to trace in the order of their times."""
+    seen_until = time_of_id(alert.after)
+    if not alert.enabled or seen_until <= now() + _SLACK:
+        return None
+    return Problem(
+        "The clock of the server was set back: traces are not observed before it is "
+        f"{format_time(seen_until)} again. To observe them from now on, {_REMEDY}",
+        needs_restart=True,
+    )

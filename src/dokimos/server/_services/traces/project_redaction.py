@@ -18,9 +18,9 @@ from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.errors import ForbiddenError
 from dokimos.server._services.projects.project_settings import change_settings
 from dokimos.server._services.projects.projects import find_project
-from dokimos.server._services.traces.redaction import RedactionError, make_redactor
+from dokimos.server._services.traces.redaction import RedactionError, Redactor, make_redactor
 from dokimos.traces._log_records import SentLog
-from dokimos.traces._otlp_records import SpanRecord
+from dokimos.traces._otlp_records import RecordOrigin, SpanRecord
 
 if TYPE_CHECKING:
     from dokimos.server._services.traces.placements import Placement
@@ -67,6 +67,8 @@ class Redactions:
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self._failures = 0
+        self._origins: set[tuple[str | None, RecordOrigin]] = set()
+        """Those whose replacements were counted, each with the project that it was for."""
 
     def redact_span(self, record: SpanRecord, placement: Placement | str) -> SpanRecord | str:
         """Return a span as it may be stored, or why it may not."""
@@ -77,6 +79,7 @@ class Redactions:
         try:
             self._check_failures()
             redacted = redactor.redact_span(record, counts)
+            self._count_origin(redactor, record.origin, placement)
         except RedactionError:
             self._failures += 1
             return TOO_SLOW
@@ -92,6 +95,7 @@ class Redactions:
         try:
             self._check_failures()
             redacted = redactor.redact_log(log, counts)
+            self._count_origin(redactor, log.origin, placement)
         except RedactionError:
             self._failures += 1
             return TOO_SLOW
@@ -101,6 +105,13 @@ class Redactions:
     def _check_failures(self) -> None:
         if self._failures >= _MOST_FAILURES:
             raise RedactionError("too many spans took too long")
+
+    def _count_origin(self, redactor: Redactor, origin: RecordOrigin, placement: Placement) -> None:
+        """Count what was replaced in a resource and scope: once, however many spans share them."""
+        key = (placement.project, origin)
+        if key not in self._origins:
+            self._origins.add(key)
+            self._count(placement, redactor.count_in_origin(origin))
 
     def _count(self, placement: Placement, counts: Mapping[str, int]) -> None:
         for rule, number in counts.items():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -14,43 +13,24 @@ from typing import Any, Final, Literal
 from dokimos._core.patterns import replace_within_limit
 from dokimos.errors import EvaluationError
 from dokimos.server._redaction_rules import RedactionRule
+from dokimos.server._services.traces.json_texts import JsonTexts, TextSlots, decode
 from dokimos.traces._log_records import SentLog, parse_sent_log
 from dokimos.traces._otlp_protobuf import parse_message
 from dokimos.traces._otlp_records import RecordOrigin, SpanRecord, dump_map, parse_record
 
 MAX_SECONDS: Final = 2.0
 """CPU time that the rules may take for one span."""
+SHORT_SECONDS: Final = 0.1
+"""The same where they took too long lately: all who have rules wait for them."""
+_MOST_STOPPED: Final = 3
+_LATELY_SECONDS: Final = 600.0
 _CHECK_SECONDS: Final = 0.5
 _SAMPLE_LENGTH: Final = 1000
-_NO_TEXTS: Final = frozenset(
-    {
-        *("traceId", "trace_id", "spanId", "span_id", "parentSpanId", "parent_span_id"),
-        *("startTimeUnixNano", "start_time_unix_nano", "endTimeUnixNano", "end_time_unix_nano"),
-        *("timeUnixNano", "time_unix_nano", "observedTimeUnixNano", "observed_time_unix_nano"),
-        *("intValue", "int_value", "doubleValue", "double_value", "boolValue", "bool_value"),
-        *("kind", "code", "flags", "severityNumber", "severity_number", "key"),
-    }
-)
-"""Fields of OTLP that hold ids, times and numbers, and keys, which rules name."""
-_BYTES: Final = ("bytesValue", "bytes_value")
 _Message = Literal["Span", "Resource", "InstrumentationScope", "LogRecord"]
 
 
 class RedactionError(Exception):
     """The rules could not be applied in time."""
-
-
-class _Texts:
-    """The texts of something, and where what takes their place goes."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.setters: list[Callable[[str], None]] = []
-
-    def add(self, text: str, put: Callable[[str], None]) -> None:
-        if text:
-            self.texts.append(text)
-            self.setters.append(put)
 
 
 class Redactor:
@@ -65,18 +45,20 @@ class Redactor:
         self._key_rules = [rule for rule in rules if rule.keys]
         self._patterns = [rule for rule in rules if rule.pattern is not None]
         self._origins = lru_cache(maxsize=1024)(self._redact_origin)
+        self._stopped_count = 0
+        self._stopped_at = 0.0
 
     def redact_span(self, record: SpanRecord, counts: Counter[str]) -> SpanRecord:
         """Return a span without what the rules name, in its body and its origin too.
 
         Args:
             record: The span.
-            counts: Of what was replaced, by the names of the rules.
+            counts: Of what was replaced in its body, by the names of the rules.
 
         Raises:
             RedactionError: It took too long.
         """
-        origin = self._origins(record.origin)
+        origin = self._origins(record.origin)[0]
         body = self._redact_part("Span", record.body, origin.encoding, counts)
         if body == record.body and origin == record.origin:
             return record
@@ -84,9 +66,13 @@ class Redactor:
 
     def redact_log(self, log: SentLog, counts: Counter[str]) -> SentLog:
         """Return a log record without what the rules name; raises RedactionError."""
-        origin = self._origins(log.origin)
+        origin = self._origins(log.origin)[0]
         body = self._redact_part("LogRecord", log.body, origin.encoding, counts)
         return replace(log, record=parse_sent_log(body, origin.encoding), body=body, origin=origin)
+
+    def count_in_origin(self, origin: RecordOrigin) -> Mapping[str, int]:
+        """Return how often each rule replaces something in what many spans share; raises RedactionError."""
+        return self._origins(origin)[1]
 
     def redact_text(self, text: str) -> tuple[str, Counter[str]]:
         """Return a text as an attribute would have it, and how often each rule replaced something.
@@ -95,32 +81,33 @@ class Redactor:
             RedactionError: It took too long.
         """
         counts: Counter[str] = Counter()
-        texts = _Texts()
+        return self._redact_whole(text, counts), counts
+
+    def _redact_whole(self, text: str, counts: Counter[str]) -> str:
+        texts = TextSlots()
         result = [text]
-
-        def put(new: str) -> None:
-            result[0] = new
-
-        texts.add(text, put)
+        texts.add(text, lambda new: result.__setitem__(0, new))
         self._replace(texts, counts)
-        return result[0], counts
+        return result[0]
 
-    def _redact_origin(self, origin: RecordOrigin) -> RecordOrigin:
-        counts: Counter[str] = Counter()  # of what all spans share, and which is rewritten once
+    def _redact_origin(self, origin: RecordOrigin) -> tuple[RecordOrigin, Mapping[str, int]]:
+        counts: Counter[str] = Counter()
         return replace(
             origin,
             resource=self._redact_part("Resource", origin.resource, origin.encoding, counts),
+            resource_schema_url=self._redact_whole(origin.resource_schema_url, counts),
             scope=self._redact_part("InstrumentationScope", origin.scope, origin.encoding, counts),
-        )
+            schema_url=self._redact_whole(origin.schema_url, counts),
+        ), counts
 
     def _redact_part(
         self, name: _Message, body: bytes, encoding: Literal["json", "protobuf"], counts: Counter[str]
     ) -> bytes:
-        texts = _Texts()
+        texts = TextSlots()
         before = counts.total()
         if encoding == "json":
             tree = json.loads(body)
-            self._walk_json(tree, texts, counts)
+            self._find_texts_of_json(tree, texts, counts)
             self._replace(texts, counts)
             return body if counts.total() == before else dump_map(tree)
         message = parse_message(name, body)
@@ -134,13 +121,15 @@ class Redactor:
         redacted: bytes = message.SerializeToString()
         return redacted
 
-    def _replace(self, texts: _Texts, counts: Counter[str]) -> None:
+    def _replace(self, texts: TextSlots, counts: Counter[str]) -> None:
         if not (texts.texts and self._patterns):
             return
         pairs = [(rule.pattern or "", rule.replacement) for rule in self._patterns]
         try:
-            replaced, numbers = replace_within_limit(pairs, texts.texts, limit=MAX_SECONDS)
+            replaced, numbers = replace_within_limit(pairs, texts.texts, limit=self._find_limit())
         except EvaluationError as error:
+            self._stopped_count += 1
+            self._stopped_at = time.monotonic()
             raise RedactionError(str(error)) from None
         for rule, number in zip(self._patterns, numbers, strict=True):
             counts[rule.name] += number
@@ -148,48 +137,22 @@ class Redactor:
             if new != old:
                 put(new)
 
+    def _find_limit(self) -> float:
+        """Return how long the rules may take now: shorter for some minutes after they took too long."""
+        if time.monotonic() > self._stopped_at + _LATELY_SECONDS:
+            self._stopped_count = 0
+        return MAX_SECONDS if self._stopped_count < _MOST_STOPPED else min(SHORT_SECONDS, MAX_SECONDS)
+
     def _find_key_rule(self, key: object) -> RedactionRule | None:
-        is_named = isinstance(key, str)
-        return next(
-            (rule for rule in self._key_rules if is_named and rule.key_pattern.fullmatch(str(key))), None
-        )
+        return next((rule for rule in self._key_rules if rule.key_pattern.fullmatch(str(key))), None)
 
-    def _walk_json(self, tree: object, texts: _Texts, counts: Counter[str]) -> None:
-        stack: list[tuple[str, Any]] = [("", tree)]
-        while stack:
-            name, node = stack.pop()
-            if isinstance(node, list):
-                for place, each in enumerate(node):
-                    self._visit_json(node, place, name, each, texts, stack)
-                continue
-            rule = self._find_key_rule(node.get("key"))
-            if rule is not None and "value" in node:
-                node["value"] = {"stringValue": rule.replacement}
-                counts[rule.name] += 1
-                continue
-            for key, each in node.items():
-                # Attributes as a plain map, which some exporters send.
-                named = self._find_key_rule(key) if name == "attributes" else None
-                if named is not None:
-                    node[key] = named.replacement
-                    counts[named.name] += 1
-                else:
-                    self._visit_json(node, key, key, each, texts, stack)
+    def _find_texts_of_json(self, tree: Any, texts: TextSlots, counts: Counter[str]) -> None:
+        def count(rule: RedactionRule) -> None:
+            counts[rule.name] += 1
 
-    @staticmethod
-    def _visit_json(
-        node: Any, place: Any, name: str, value: object, texts: _Texts, stack: list[tuple[str, Any]]
-    ) -> None:
-        if isinstance(value, dict | list):
-            stack.append((name, value))
-        elif isinstance(value, str) and name in _BYTES:
-            text = _decode_base64(value)
-            if text is not None:
-                texts.add(text, lambda new: node.__setitem__(place, base64.b64encode(new.encode()).decode()))
-        elif isinstance(value, str) and name not in _NO_TEXTS:
-            texts.add(value, lambda new: node.__setitem__(place, new))
+        JsonTexts(texts, self._find_key_rule, count).collect(tree)
 
-    def _walk_message(self, message: Any, texts: _Texts, counts: Counter[str]) -> None:
+    def _walk_message(self, message: Any, texts: TextSlots, counts: Counter[str]) -> None:
         stack = [message]
         while stack:
             node = stack.pop()
@@ -204,7 +167,7 @@ class Redactor:
                 _visit_field(node, field, value, texts, stack)
 
 
-def _visit_field(node: Any, field: Any, value: Any, texts: _Texts, stack: list[Any]) -> None:
+def _visit_field(node: Any, field: Any, value: Any, texts: TextSlots, stack: list[Any]) -> None:
     is_list = not isinstance(value, str | bytes) and hasattr(value, "append")
     if field.message_type is not None:
         stack.extend(value if is_list else (value,))
@@ -214,23 +177,9 @@ def _visit_field(node: Any, field: Any, value: Any, texts: _Texts, stack: list[A
         if not is_list:
             texts.add(value, lambda new: setattr(node, field.name, new))
     elif field.name == "bytes_value":
-        text = _decode(value)
+        text = decode(value)
         if text is not None:
             texts.add(text, lambda new: setattr(node, field.name, new.encode()))
-
-
-def _decode(data: bytes) -> str | None:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _decode_base64(text: str) -> str | None:
-    try:
-        return _decode(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError):
-        return None
 
 
 @lru_cache(maxsize=256)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -78,7 +79,7 @@ def search_spans(
     Raises:
         InvalidRequestError: There is no word, or `after` is not the id of a span of the trace.
     """
-    words = search.lower().split()
+    words = _fold(search).split()
     if not words:
         raise InvalidRequestError("must have at least one word", field="search")
     matches: list[SpanMatch] = []
@@ -94,14 +95,20 @@ def _match(span_id: str, span: Span, words: Sequence[str], place: SearchPlace) -
     missing = set(words)
     first: _Text | None = None
     for text in _texts_of(span, place):
-        lowered = text.text.lower()
-        if first is None and words[0] in lowered:
+        folded = _fold(text.text)
+        if first is None and words[0] in folded:
             first = text
-        missing = {word for word in missing if word not in lowered}
+        missing = {word for word in missing if word not in folded}
         if not missing and first is not None:
             excerpt = _cut(_say(first.value), 0) if first.place == "key" else _excerpt(first.text, words[0])
             return SpanMatch(span_id, first.place, first.key, excerpt)
     return None
+
+
+def _fold(text: str) -> str:
+    """Return a text in small letters, each with its accents as one character, however it was written."""
+    text = text.lower()
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _texts_of(span: Span, place: SearchPlace) -> Iterator[_Text]:
@@ -128,7 +135,7 @@ def _say(value: object) -> str:
 
 def _excerpt(text: str, word: str) -> str:
     """Return the surroundings of the first occurrence of a word."""
-    return _cut(text, max(0, text.lower().find(word) - _BEFORE))
+    return _cut(text, max(0, _fold(text).find(word) - _BEFORE))
 
 
 def _cut(text: str, place: int) -> str:

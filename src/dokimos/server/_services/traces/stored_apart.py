@@ -92,4 +92,4 @@ def _make_rows(trace: OpenTrace, moment: int, version: int) -> Iterator[Mapping[
 
 def write_search(text: str) -> str:
     """Return a text as a store searches it: its words in small letters, each between spaces."""
-    return f" {' '.join(split_words(text.lower()))} "
+    return f" {' '.join(split_words(text))} "

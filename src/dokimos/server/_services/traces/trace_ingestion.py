@@ -100,6 +100,8 @@ class TraceIngestion:
         self._writer = SpanWriter(traces, self.store)
         self._pace = RequestPace(serves_requests)
         self._parser = ThreadPoolExecutor(1, thread_name_prefix="dokimos-traces")
+        # Patterns may take seconds: those who have none do not wait for them.
+        self._redactor = ThreadPoolExecutor(1, thread_name_prefix="dokimos-redaction")
 
     async def ingest(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
         """Store the spans of an export.
@@ -121,9 +123,8 @@ class TraceIngestion:
                     spans, is_last = part.spans, part.is_last
                     if spans is None:
                         placements = await self.projects.place(principal, _names_in(part.read))
-                        spans = await self._parse(
-                            data, partial(_digest, part.read, placements, outcome, pace)
-                        )
+                        digest = partial(_digest, part.read, placements, outcome, pace)
+                        spans = await self._place(data, placements, digest)
                 await self._store(spans, outcome)
         await self._count("span", outcome)
         if outcome.refusal is not None and not outcome.accepted:
@@ -131,8 +132,9 @@ class TraceIngestion:
         return Ingested(outcome.accepted, outcome.reasons.total(), len(outcome.traces), dict(outcome.reasons))
 
     def close(self) -> None:
-        """End the thread that parses."""
+        """End the threads that parse and redact."""
         self._parser.shutdown()
+        self._redactor.shutdown()
 
     async def ingest_logs(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
         """Store the log records of an export that name a span.
@@ -148,7 +150,8 @@ class TraceIngestion:
             names = {project_name_in(log.resource) for log in batch.logs}
             placements = await self.projects.place(principal, names) if names else {}
             outcome.note_refusals(placements)
-            logs = await self._parse(data, partial(_place_logs, batch, placements, outcome))
+            place = partial(_place_logs, batch, placements, outcome)
+            logs = await self._place(data, placements, place)
             for start in range(0, len(logs), SPANS_AT_ONCE):
                 part = tuple(logs[start : start + SPANS_AT_ONCE])
                 await self._traces.write(partial(self.store.store_logs, logs=part))
@@ -187,11 +190,15 @@ class TraceIngestion:
         outcome.accepted += len(spans)
         outcome.traces.update({(placement.tenant, span.trace_id) for span, placement in spans})
 
-    async def _parse(self, data: bytes, parse: Callable[[], T]) -> T:
+    async def _place(self, data: bytes, placements: _Placements, place: Callable[[], T]) -> T:
+        return await self._parse(data, place, has_patterns=_have_patterns(placements))
+
+    async def _parse(self, data: bytes, parse: Callable[[], T], *, has_patterns: bool = False) -> T:
         try:
-            if len(data) <= _SMALL:
+            if len(data) <= _SMALL and not has_patterns:
                 return parse()
-            return await asyncio.get_running_loop().run_in_executor(self._parser, parse)
+            thread = self._redactor if has_patterns else self._parser
+            return await asyncio.get_running_loop().run_in_executor(thread, parse)
         except TraceError as error:
             raise InvalidRequestError(f"Malformed request body: {error}") from None
 
@@ -212,7 +219,7 @@ class _Part(NamedTuple):
 
     read: list[_ReadSpan]
     spans: list[PlacedSpan] | None
-    """They as they are stored; None where their projects have to be looked up first."""
+    """They as they are stored; None where their projects have to be looked up first, or patterns applied."""
     is_last: bool
 
 
@@ -226,8 +233,19 @@ def _read_part(
     batch = list(islice(records, SPANS_AT_ONCE))
     read = _check_records(batch, outcome.reasons)
     placements = find_known(_names_in(read))
-    spans = None if placements is None else _digest(read, placements, outcome, pace)
+    spans = None
+    if placements is not None and not _have_patterns(placements):
+        spans = _digest(read, placements, outcome, pace)
     return _Part(read if spans is None else [], spans, len(batch) < SPANS_AT_ONCE)
+
+
+def _have_patterns(placements: _Placements) -> bool:
+    return any(
+        rule.pattern is not None
+        for placement in placements.values()
+        if not isinstance(placement, str)
+        for rule in placement.redaction
+    )
 
 
 def _names_in(spans: Iterable[_ReadSpan]) -> set[str | None]:

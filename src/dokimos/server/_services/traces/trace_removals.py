@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import Connection, Row, and_, delete, func, or_, select, true
@@ -15,7 +15,8 @@ from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.tables import PROJECTS
 from dokimos.server._db.trace_tables import REMOVED_PROJECTS, TRACE_DAYS, TRACES
 from dokimos.server._services.accounts.principal import Principal, Role
-from dokimos.server._services.errors import ConflictError, NotFoundError
+from dokimos.server._services.errors import ConflictError
+from dokimos.server._services.traces.trace_details import find_trace
 from dokimos.server._services.traces.trace_retention import mark_traces
 
 _MARKED_AT_ONCE: Final = 500
@@ -34,27 +35,27 @@ class Removal:
     last_removed_at: int
 
 
-def find_trace(connection: Connection, principal: Principal, identifier: str) -> Row[tuple[object, ...]]:
-    """Return the trace that a caller may change.
+def find_deletable_trace(connection: Connection, principal: Principal, identifier: UUID) -> Row[Any]:
+    """Return the trace that a caller is about to delete.
 
     Args:
-        identifier: Of its row.
+        identifier: Of its row, or its trace id.
 
     Raises:
         NotFoundError: There is none that the caller sees.
+        ConflictError: Several have the trace id.
         ForbiddenError: The caller may not change it.
     """
-    query = select(TRACES).where(TRACES.c.id == identifier, principal.sees(TRACES))
-    row = connection.execute(query).first()
-    if row is None:
-        raise NotFoundError(f"Trace not found: {identifier}")
+    row = find_trace(connection, principal, identifier)
+    if row.id != str(identifier):
+        same = select(TRACES.c.id).where(TRACES.c.trace_id == row.trace_id, principal.sees(TRACES))
+        ids = connection.execute(same.limit(2)).scalars().all()
+        if len(ids) > 1:
+            raise ConflictError(
+                f"Traces of several tenants have the id {row.trace_id}: delete one by its id in the list"
+            )
     principal.check_may_write(row.tenant_id, f"The trace {row.trace_id}", project=row.project_id)
     return row
-
-
-def delete_trace(connection: Connection, principal: Principal, identifier: str) -> None:
-    """Let nobody read a trace any more; raises what `find_trace` raises."""
-    mark_traces(connection, [find_trace(connection, principal, identifier).id])
 
 
 def check_holds_no_foreign_traces(connection: Connection, principal: Principal, project: Row[object]) -> None:

@@ -114,7 +114,16 @@ class _Rows:
         }
 
     def _find_expiry(self, trace: OpenTrace) -> int | None:
-        return end_of_retention(self._moment, trace.retention_days) if trace.added else trace.expires_at
+        """Return when a trace is removed: as late as any of its batches has said.
+
+        They may be of several projects, or of none, in any order.
+        """
+        if not trace.added:
+            return trace.expires_at
+        end = end_of_retention(self._moment, trace.retention_days)
+        if trace.is_new:
+            return end
+        return None if end is None or trace.expires_at is None else max(end, trace.expires_at)
 
     def _find_match_time(self, trace: OpenTrace) -> int | None:
         """Return the earliest time at which spans came that no rule was held against."""

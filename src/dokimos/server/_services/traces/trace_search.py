@@ -288,7 +288,7 @@ def _postgres_condition(words: Sequence[str], hashes: Sequence[int]) -> ColumnEl
     conditions: list[ColumnElement[bool]] = []
     if words:
         # Nothing but letters and digits, so that none of them is an operator.
-        query = " & ".join([*words[:-1], f"{words[-1]}:*"]).lower()
+        query = " & ".join([*words[:-1], f"{words[-1]}:*"])
         conditions.append(_literal("spans.search @@ to_tsquery('simple', :query)", query=query))
     if hashes:
         numbers = ",".join(map(str, hashes))

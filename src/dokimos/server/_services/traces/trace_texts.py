@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,6 +28,9 @@ MAX_INDEXED: Final = 100_000
 _TEXTS_AT_ONCE: Final = 10
 """Texts indexed without a look at the requests."""
 _NO_WORD: Final = re.compile(r"[\W_]+")
+_ACCENTS: Final = re.compile("[\u0300-\u036f]+")
+_MAX_WORD: Final = 500
+"""Characters of a word, as a search may have: PostgreSQL leaves those of more than 2,047 bytes out."""
 _MARK: Final = "\u01c2"
 """A rare letter that begins the words that are not of the text: the index cannot search in one column."""
 
@@ -48,12 +52,24 @@ def searchable_words(span: NewSpan) -> str:
 
 def split_searchable(text: str) -> str:
     """Return a text in words for PostgreSQL, whose parser would keep `example.com` or `3.14` as one."""
-    return _NO_WORD.sub(" ", text)
+    words = _NO_WORD.sub(" ", _normalize(text))
+    if len(words) <= _MAX_WORD:
+        return words
+    return " ".join([word[:_MAX_WORD] for word in words.split(" ")])
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text that is searched for, as both databases index them."""
-    return [word for word in _NO_WORD.split(text) if word]
+    """Return the words of a text that is searched for, in small letters, as the index has them."""
+    return [word for word in _NO_WORD.split(_normalize(text)) if word]
+
+
+def _normalize(text: str) -> str:
+    """Return a text in small letters, each with its accents as one character: an accent alone ends a word.
+
+    Databases do that, too, but not all of them, nor for all letters.
+    """
+    text = text.lower()
+    return text if text.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFC", text))
 
 
 def text_table(day: int) -> str:
