@@ -70,31 +70,30 @@ class FinishedItemCounter:
         lines = self._stored.lines_of(position, example_hash)
         if lines is None:
             return None
-        try:
-            cost = read_cost(lines[0])
-            if self._loaded is _ALL:
-                return self._load(position[1], example, lines, cost)
-            scores = self._results.read(lines[1])
+        line, lines_of_results = lines
+        is_loaded, scores = self._loaded is _ALL, None
+        if not is_loaded:
+            scores = self._results.read(lines_of_results)
             if scores is None:
                 return None
-            if scores.is_problem and self._loaded is _PROBLEMS:
-                return self._load(position[1], example, lines, cost)
+            is_loaded = scores.is_problem and self._loaded is _PROBLEMS
+        try:
+            cost = read_cost(line)
+            outputs = read_outputs(line) if is_loaded else None
         except UNUSUAL:
             return None
-        self._add(scores.outcome, scores.results, cost)
-        return scores.results
-
-    def _load(
-        self, index: int, example: Example, lines: tuple[bytes, list[bytes]], cost: _Cost
-    ) -> Sequence[EvalResult] | None:
-        outputs = read_outputs(lines[0])
-        scores = self._results.load(lines[1])
-        if scores is None:
-            return None
-        self._add(*scores, cost)
-        metrics = _new_metrics(cost) if isinstance(cost, float) else cost
-        self._hand_on(_new_item(index, example, outputs, scores[1], metrics))
-        return scores[1]
+        if is_loaded or scores is None:
+            loaded = self._results.load(lines_of_results)
+            if loaded is None:
+                return None
+            outcome, results = loaded
+        else:
+            outcome, results = scores.outcome, scores.results
+        self._add(outcome, results, cost)
+        if outputs is not None:
+            metrics = _new_metrics(cost) if isinstance(cost, float) else cost
+            self._hand_on(_new_item(position[1], example, outputs, results, metrics))
+        return results
 
     def _add(self, outcome: Outcome, results: Sequence[EvalResult], cost: _Cost) -> None:
         tally = self._tally

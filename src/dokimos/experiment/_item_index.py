@@ -117,9 +117,7 @@ class ItemIndex:
         offsets.reverse()
         return offsets
 
-    def offsets_of(
-        self, position: Position, example_hash: int | None = None
-    ) -> tuple[int, list[int]] | None:
+    def offsets_of(self, position: Position, example_hash: int | None = None) -> tuple[int, list[int]] | None:
         """Return where the lines about an item begin: that of its task, and those with its results.
 
         None where its task has not returned, or returned for an example with another hash than the given one.
