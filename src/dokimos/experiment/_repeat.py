@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Container, Coroutine
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from dokimos._core.eval_result import group_by_evaluator
@@ -67,7 +68,8 @@ class Repeat:
         self._tally = Tally()
         self._has_reporters = len(state.reporters) > 0
         self._kept = KeptItems.of(state.options, state.record.launch)
-        self._items: dict[int, ItemResult] = {}
+        self._items: list[ItemResult] = []
+        """In the order in which they ended; by their indexes in a dictionary, a million took 80 MB more."""
         self._server_run_ids: tuple[str, ...] = ()
         self._resumed_items: set[int] = set()
         """Indexes of items that an earlier process has finished: `fail_fast` does not stop at them."""
@@ -316,7 +318,7 @@ class Repeat:
         """Keep an item for the result if it is wanted there, and tell the reporters of it."""
         kept = self._kept
         if kept is _ALL or (kept is _PROBLEMS and is_problem(item.outcome, item.eval_results)):
-            self._items[item.index] = item
+            self._items.append(item)
         if self._has_reporters:
             place = (self._repeat_index, item.index)
             was_reported = self._record.finished.has_output(place)
@@ -345,10 +347,9 @@ class Repeat:
         return True
 
     def _result(self) -> RunResult:
-        items = tuple(self._items[index] for index in sorted(self._items))
         return RunResult(
             index=self._repeat_index,
-            item_results=items,
+            item_results=tuple(sorted(self._items, key=attrgetter("index"))),
             summary=self._tally.summary(),
             server_run_ids=self._server_run_ids,
         )
