@@ -12,6 +12,7 @@ import contextlib
 import gc
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -69,16 +70,22 @@ def resume(count: int, folder: Path, *, keep_results: bool) -> Iterator[Callable
 
 
 def resume_command(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
-    """The command line, which makes the experiment itself and prints its result."""
+    """The command line, which makes the data itself and prints the result."""
     target = Path(folder, "evals.py")
     target.write_text(f"from finished_runs import experiment\n\nplan = experiment({count}, 1)\n")
-    runs = Path(folder, "runs")
-    with contextlib.redirect_stdout(io.StringIO()):
-        run_command(["run", f"{target}:plan", "-q", "--run-dir", str(runs)])
-    run = cut_off(next(runs.iterdir()), count)
-    sys.modules.pop("evals", None)
+    options = ["-q", "--run-dir", str(folder / "runs")]
+    # In a process of its own, so that this one has not got the memory yet that resuming takes.
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "dokimos", "run", f"{target}:plan", *options]
+    subprocess.run(command, env=paths, stdout=subprocess.DEVNULL, check=True)
+    run = cut_off(next((folder / "runs").iterdir()), count)
+
+    def resume_run() -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_command(["resume", run.name, *options])
+
     yield lambda: parse_lines(run)
-    yield lambda: run_command(["resume", run.name, "-q", "--run-dir", str(runs)])
+    yield resume_run
 
 
 def cut_off(run: Path, count: int) -> Path:
