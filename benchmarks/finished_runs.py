@@ -12,15 +12,18 @@ import contextlib
 import gc
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from dokimos._cli.collector import pause_collector
+from dokimos._cli.main import run_command
 from dokimos._core.example import Example
 from dokimos._core.results import ExperimentResult
 from dokimos.comparison._comparison_builder import compare_runs
@@ -59,15 +62,39 @@ def merge(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
     yield lambda: merge_results([load_run(run) for run in runs]).summary  # which is computed when asked for
 
 
-def resume(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
+def resume(count: int, folder: Path, *, keep_results: bool) -> Iterator[Callable[[], Any]]:
     plan = experiment(count, 1)
-    run = Path(folder, str(plan.run(run_dir=folder).run_id))
+    run = cut_off(Path(folder, str(plan.run(run_dir=folder).run_id)), count)
+    yield lambda: parse_lines(run)
+    yield lambda: plan.run(run_dir=folder, resume=run.name, keep_results=keep_results)
+
+
+def resume_command(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
+    """The command line, which makes the data itself and prints the result."""
+    target = Path(folder, "evals.py")
+    target.write_text(f"from finished_runs import experiment\n\nplan = experiment({count}, 1)\n")
+    options = ["-q", "--run-dir", str(folder / "runs")]
+    # In a process of its own, so that this one has not got the memory yet that resuming takes.
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "dokimos", "run", f"{target}:plan", *options]
+    subprocess.run(command, env=paths, stdout=subprocess.DEVNULL, check=True)
+    run = cut_off(next((folder / "runs").iterdir()), count)
+
+    def resume_run() -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_command(["resume", run.name, *options])
+
+    yield lambda: parse_lines(run)
+    yield resume_run
+
+
+def cut_off(run: Path, count: int) -> Path:
+    """Shorten the journal of a run to the share that is done when it is resumed."""
     with (run / "journal.jsonl").open("r+b") as journal:
         for _ in range(int(count * 2 * DONE)):  # a line of the task and one of the evaluators for each item
             journal.readline()
         journal.truncate(journal.tell())
-    yield lambda: parse_lines(run)
-    yield lambda: plan.run(run_dir=folder, resume=run.name, keep_results=False)
+    return run
 
 
 def compare(count: int, folder: Path) -> Iterator[Callable[[], Any]]:
@@ -115,7 +142,9 @@ def parse_report(report: Path) -> None:
 
 ROWS: Final = {
     "merge": (merge, 100_000, f"merge of {SHARDS} shards, {EVALUATORS} evaluators"),
-    "resume": (resume, 200_000, f"resume of a run, {DONE:.0%} done"),
+    "resume": (partial(resume, keep_results=False), 200_000, f"resume of a run, {DONE:.0%} done, totals"),
+    "resume-whole": (partial(resume, keep_results=True), 200_000, "the same, as by default: with its items"),
+    "resume-command": (resume_command, 200_000, "the same by the command, with its start"),
     "compare": (compare, 100_000, "comparison of two runs"),
     "json": (json_report, 100_000, f"JSON report, {EVALUATORS} evaluators"),
     "load": (loading, 10_000, f"load_result, {EVALUATORS} evaluators"),
@@ -127,7 +156,7 @@ ROWS: Final = {
 def measure(row: str, count: int, *, has_collector: bool) -> None:
     prepare, _, title = ROWS[row]
     # The commands that read finished runs do without the collector; a run that is resumed does not.
-    paused = contextlib.nullcontext() if has_collector or row == "resume" else pause_collector()
+    paused = contextlib.nullcontext() if has_collector or row.startswith("resume") else pause_collector()
     with tempfile.TemporaryDirectory() as folder, paused:
         steps = prepare(count, Path(folder))
         with contextlib.redirect_stdout(io.StringIO()) as facts:
@@ -135,10 +164,10 @@ def measure(row: str, count: int, *, has_collector: bool) -> None:
             work = next(steps)
         gc.collect()
         before = peak_megabytes(reset=True)
-        spent = min_cpu(work, 1 if row == "resume" else 3)
+        spent = min_cpu(work, 1 if row.startswith("resume") else 3)
         more = peak_megabytes() - before
         print(
-            f"{title:<36} {count:>9,} items  {spent:.2f} s of CPU, +{more:.0f} MB "
+            f"{title:<40} {count:>9,} items  {spent:.2f} s of CPU, +{more:.0f} MB "
             f"(bare JSON {bare:.2f} s, x{spent / bare:.1f}) {facts.getvalue().strip()}"
         )
 

@@ -1,14 +1,15 @@
-"""A resumed run that keeps no items only counts the finished ones: to the same totals as with their items."""
+"""A resumed run reads finished items from their lines alone: to the same totals, and to the same items."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import ExperimentResult
 from dokimos._core.task_result import TaskResult
 from dokimos._core.test_case import EvalTestCase
+from dokimos._core.wire import to_json
 from dokimos.datasets._dataset import Dataset
 from dokimos.errors import TooManyErrors
 from dokimos.evaluators._base import Evaluator
@@ -26,8 +28,12 @@ from dokimos.evaluators._text import ExactMatch
 from dokimos.experiment._experiment import Experiment
 from dokimos.experiment._finished_counter import FinishedItemCounter
 from dokimos.experiment._finished_items import FinishedItems
+from dokimos.experiment._kept_items import KeptItems
+from dokimos.experiment._remembered_results import RememberedResults
+from dokimos.experiment._run_loading import load_run
+from dokimos.reporting._memory import MemoryReporter
 
-KEYS = st.sampled_from(["output", "e", "m", "c", "v", "x", '","e":', '"m":{'])
+KEYS = st.sampled_from(["output", "e", "m", "c", "v", "x", "o", '","e":', '"m":{', ',"o":{'])
 TEXTS = st.text(max_size=6) | st.sampled_from(
     ['"', '","e":"', '","m":{"latencyMs":7.5},"c":"00000000"}', "}", "\\", "\ud800", "\n"]
 )
@@ -54,6 +60,8 @@ class Planned:
     result: str
     reason: str
     parts: dict[str, float]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """Of the example, whose JSON stands before the outputs in a line of the journal."""
 
 
 ITEMS = st.builds(
@@ -63,6 +71,7 @@ ITEMS = st.builds(
     RESULTS,
     TEXTS,
     st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from([0.0, 0.5, 1.0]), min_size=1),
+    st.dictionaries(KEYS, VALUES, max_size=2),
 )
 
 
@@ -78,7 +87,12 @@ def plan_of(items: list[Planned], **options: Any) -> Experiment:
         scores: dict[str, float] = items[case.inputs["input"]].parts
         return scores
 
-    data = Dataset([Example.of(i, i) for i in range(len(items))])
+    data = Dataset(
+        [
+            Example({"input": i}, {"output": i}, id=f"row {i}", metadata=item.metadata)
+            for i, item in enumerate(items)
+        ]
+    )
     planned = AsPlanned(results=tuple((item.result, item.reason, item.metrics) for item in items))
     return Experiment(data, task, [ExactMatch(), parts, planned], quiet=True, **options)
 
@@ -117,17 +131,24 @@ def finish(plan: Experiment, **options: Any) -> ExperimentResult:
 def what_counts(result: ExperimentResult, folder: Path) -> Any:
     lines = (folder / "journal.jsonl").read_bytes().splitlines()
     told = [line for line in lines if not line.startswith(b'{"t":"done"')]
+    items = [[to_json(item) for item in run.item_results] for run in result.runs]
     # Sorted, since evaluators in threads write when they are ready.
-    return [run.summary for run in result.runs], result.status, result.warnings, sorted(told)
+    return [run.summary for run in result.runs], result.status, result.warnings, sorted(told), items
 
 
-@settings(max_examples=50, deadline=None)
+def what_was_reported(reporter: MemoryReporter) -> Any:
+    return [[(to_json(each), each.was_reported) for each in run.items] for run in reporter.runs]
+
+
+@settings(max_examples=80, deadline=None)
 @given(
     items=st.lists(ITEMS, min_size=1, max_size=6),
     runs=st.integers(1, 2),
     shard=st.sampled_from([None, (1, 2)]),
     share=st.floats(0, 1),
     damaged=st.none() | st.integers(0, 10_000),
+    kept=st.sampled_from(KeptItems),
+    has_reporter=st.booleans(),
     options=st.fixed_dictionaries(
         {
             "retry_errors": st.booleans(),
@@ -136,17 +157,21 @@ def what_counts(result: ExperimentResult, folder: Path) -> Any:
         }
     ),
 )
-def test_finished_items_count_as_their_whole_items_would(
+def test_finished_items_are_what_their_whole_items_would_be(
     items: list[Planned],
     runs: int,
     shard: tuple[int, int] | None,
     share: float,
     damaged: int | None,
+    kept: KeptItems,
+    has_reporter: bool,
     options: dict[str, Any],
 ) -> None:
     plan = plan_of(items, runs=runs)
+    reporters = MemoryReporter(), MemoryReporter()
+    plans = [replace(plan, reporters=[each] if has_reporter else []) for each in reporters]
     with tempfile.TemporaryDirectory() as name:
-        first, counted = Path(name, "first"), Path(name, "counted")
+        first, second = Path(name, "first"), Path(name, "second")
         run_id = str(plan.run(run_dir=first, shard=shard).run_id)
         journal = first / run_id / "journal.jsonl"
         lines = journal.read_bytes().splitlines(keepends=True)[:-1]
@@ -154,16 +179,40 @@ def test_finished_items_count_as_their_whole_items_would(
         if damaged is not None and content:
             content[damaged % len(content)] ^= 1
         journal.write_bytes(content)
-        shutil.copytree(first, counted)
+        shutil.copytree(first, second)
 
-        with patch.object(FinishedItems, "counter", lambda *_: None):
-            whole = finish(plan, run_dir=first, resume=run_id, keep_results=False, **options)
-        totals = finish(plan, run_dir=counted, resume=run_id, keep_results=False, **options)
+        with patch.object(KeptItems, "of", lambda *_: kept):
+            with patch.object(FinishedItems, "counter", lambda *_, **__: None):
+                whole = finish(plans[0], run_dir=first, resume=run_id, **options)
+            quick = finish(plans[1], run_dir=second, resume=run_id, **options)
 
-        assert what_counts(totals, counted / run_id) == what_counts(whole, first / run_id)
+        assert what_counts(quick, second / run_id) == what_counts(whole, first / run_id)
+        assert what_was_reported(reporters[1]) == what_was_reported(reporters[0])
 
 
-def test_finished_items_are_counted_and_not_read_as_a_whole(monkeypatch: Any, tmp_path: Path) -> None:
+@settings(max_examples=60, deadline=None)
+@given(items=st.lists(ITEMS, min_size=1, max_size=5), repeats=st.integers(1, 2), share=st.floats(0, 1))
+def test_a_run_is_loaded_as_it_is_where_nothing_is_remembered(
+    items: list[Planned], repeats: int, share: float
+) -> None:
+    """Each item twice, so that the results of the second one are remembered from the first."""
+    plan = plan_of([*items, *items], runs=repeats)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, str(plan.run(run_dir=Path(name)).run_id))
+        journal = folder / "journal.jsonl"
+        lines = journal.read_bytes().splitlines(keepends=True)
+        journal.write_bytes(b"".join(lines[: round(share * len(lines))]))
+        with patch.object(RememberedResults, "load", lambda *_: None):
+            whole = load_run(folder)
+        quick = load_run(folder)
+        assert quick == whole
+        assert what_counts(quick, folder) == what_counts(whole, folder)
+    results = [result for item in quick.item_results for result in item.eval_results]
+    assert len({id(result.metadata) for result in results}) == len(results), "nobody shares what is theirs"
+
+
+@pytest.mark.parametrize("keep_results", [False, True])
+def test_finished_items_are_not_read_as_a_whole(keep_results: bool, monkeypatch: Any, tmp_path: Path) -> None:
     """Else the property above would hold of two runs that do the same."""
     item = Planned({"output": 'a","e":"b'}, CallMetrics(latency_ms=0.25), "passed", "Because.", {"a": 1.0})
     plan = plan_of([item] * 5, runs=2)
@@ -178,7 +227,7 @@ def test_finished_items_are_counted_and_not_read_as_a_whole(monkeypatch: Any, tm
 
     monkeypatch.setattr(FinishedItemCounter, "count", record)
 
-    result = plan.run(run_dir=tmp_path, resume=run_id, keep_results=False)
+    result = plan.run(run_dir=tmp_path, resume=run_id, keep_results=keep_results)
 
     assert counts == [3] * 10
     assert [run.total_count for run in result.runs] == [5, 5]

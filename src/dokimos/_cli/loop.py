@@ -67,6 +67,11 @@ class Loop:
     repeats: int = 1
     """How often each item is run."""
 
+    @property
+    def compares_items(self) -> bool:
+        """Whether `print_changes` says anything, for which it looks at all items."""
+        return self.previous is not None or self.selection is not None
+
     def print_changes(self, result: ExperimentResult) -> None:
         """Say what became of the items that had failed, or what has changed since the last run."""
         if self.previous is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dokimos._cli.estimate import estimate_first
@@ -47,7 +48,9 @@ def execute_target(
     planned = estimate_first(target, loop.settings)
     if planned is None:
         return 0
-    settings = planned
+    # A million items take a gigabyte, and to print a result takes those that did not pass.
+    needs_all = bool(outputs) or loop.compares_items
+    settings = replace(planned, extra={**planned.extra, "needs_all_items": needs_all})
     is_stored = not settings.extra.get("no_journal")
     criteria = Criteria.of(levels, settings.allow_errors)
     presentation = Presentation(

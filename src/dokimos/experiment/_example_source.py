@@ -145,8 +145,8 @@ class ExampleSource:
         async with self._turn:
             return await call_in_thread(next, self, None)
 
-    def pass_over(self, is_done: Callable[[int, int], bool]) -> None:
-        """Pass over the examples that come next, as far as `is_done` says so of their index and hash.
+    def pass_over(self, is_done: Callable[[int, int, Example], bool]) -> None:
+        """Pass over the examples that come next, as far as `is_done` says so of index, hash and example.
 
         None is passed over where their hashes have not been computed before.
         """
@@ -154,8 +154,9 @@ class ExampleSource:
         if hashes is None or type(self._dataset) is not Dataset:
             return
         first, step = self._shard or (1, 1)
+        examples = self._dataset.examples
         for index in range(self.seen, len(hashes)):
-            if index % step == first - 1 and not is_done(index, hashes[index]):
+            if index % step == first - 1 and not is_done(index, hashes[index], examples[index]):
                 return
             self._next()
             self.seen = index + 1

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dokimos._core.metrics import CallMetrics
-from dokimos._core.results import UNAVAILABLE, EvalResult
+from dokimos._core.results import UNAVAILABLE, EvalResult, ItemResult
 from dokimos._core.summary import Tally
 from dokimos.experiment._example_source import SourcedExample
 from dokimos.experiment._finished_counter import FinishedItemCounter
 from dokimos.experiment._item_index import Position
+from dokimos.experiment._kept_items import KeptItems
 from dokimos.experiment._reuse import EarlierOutputs
 from dokimos.experiment._stored_run import StoredRun
 from dokimos.experiment._task_calls import ItemSink, TaskOutcome
@@ -71,9 +72,18 @@ class FinishedItems:
         }
         return TaskOutcome(item.outputs or {}, item.metrics), results
 
-    def counter(self, evaluators: Sequence[str], tally: Tally) -> FinishedItemCounter | None:
-        """Return what only counts finished items, None for a run that is not resumed."""
-        return None if self._stored is None else FinishedItemCounter(self._stored, evaluators, tally)
+    def counter(
+        self,
+        evaluators: Sequence[str],
+        tally: Tally,
+        *,
+        loaded: KeptItems,
+        hand_on: Callable[[ItemResult], None],
+    ) -> FinishedItemCounter | None:
+        """Return what counts finished items, and loads some of them; None for a run that is not resumed."""
+        if self._stored is None:
+            return None
+        return FinishedItemCounter(self._stored, evaluators, tally, loaded=loaded, hand_on=hand_on)
 
     def reuse_output(
         self, position: Position, sourced: SourcedExample, sink: ItemSink | None

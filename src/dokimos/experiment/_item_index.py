@@ -69,6 +69,16 @@ class ItemIndex:
         if not is_usual:  # of another tool
             self._unusual_hashes[position] = example_hash
 
+    def add_new_item(self, position: Position, offset: int, example_hash: int) -> bool:
+        """Take down the line about an item's task as `add_usual_item` does, if it is the first about it."""
+        page, place = self._page_of(position), position[1] % _PAGE
+        if page.items[place] != _NONE:
+            return False
+        page.items[place] = offset
+        page.results[place] = _NONE
+        page.hashes[place] = example_hash
+        return True
+
     def add_usual_item(self, position: Position, offset: int, example_hash: int) -> None:
         """Take down the line about an item's task, with a hash as content hashes are, read as a number."""
         page, place = self._page_of(position), position[1] % _PAGE
@@ -107,11 +117,18 @@ class ItemIndex:
         offsets.reverse()
         return offsets
 
-    def offsets_of(self, position: Position) -> tuple[int, list[int]] | None:
-        """Return where the lines about an item begin: that of its task, and those with its results."""
+    def offsets_of(self, position: Position, example_hash: int | None = None) -> tuple[int, list[int]] | None:
+        """Return where the lines about an item begin: that of its task, and those with its results.
+
+        None where its task has not returned, or returned for an example with another hash than the given one.
+        """
         page, place = self._pages.get((position[0], position[1] // _PAGE)), position[1] % _PAGE
         if page is None or page.items[place] == _NONE:
             return None
+        if example_hash is not None:
+            is_unusual = bool(self._unusual_hashes) and position in self._unusual_hashes
+            if is_unusual or page.hashes[place] != example_hash:
+                return None
         number = page.results[place]
         if number != _NONE and self._earlier_results[number] == _NONE:  # one line, as most items have
             return page.items[place], [self._result_offsets[number]]

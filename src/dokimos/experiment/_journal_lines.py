@@ -32,6 +32,7 @@ _HEAD: Final = re.compile(
 """How lines about items begin, as the journal writes them."""
 _ITEM: Final = b'{"t":"item","r":'
 _ERROR: Final = re.compile(rb'"e"\s*:')
+_OUTPUTS: Final = b',"o":{'
 _METRICS: Final = b',"m":{'
 _END_OF_ITEM: Final = re.compile(
     rb',"m":(?:\{"latencyMs":(\d{1,12}\.\d{1,20})\}|(\{[^{}]*\})),"c":"[0-9a-f]{8}"\}\n'
@@ -62,8 +63,10 @@ def with_checksum(content: bytes) -> bytes:
     return content + b',"c":"%08x"}\n' % zlib.crc32(content)
 
 
-def read_head(line: bytes) -> tuple[tuple[int, int], int | None] | None:
-    """Return which item a line is about, and the hash of its example unless it is a line of results.
+def read_head(line: bytes) -> tuple[int, int, int | None] | None:
+    """Return repeat and index of the item that a line is about, and the hash of its example.
+
+    A line of results has no hash.
 
     It is read from the first characters, a fifth of the work of parsing all of it, once the checksum has
     vouched for the rest. None for any other line: `read_record` says what it is.
@@ -71,8 +74,8 @@ def read_head(line: bytes) -> tuple[tuple[int, int], int | None] | None:
     head = _HEAD.match(line)
     if head is None or line[-_TAIL:] != b',"c":"%08x"}\n' % zlib.crc32(line[:-_TAIL]):
         return None
-    run_index, index, example_hash = head.group(2, 3, 4)
-    return (int(run_index), int(index)), None if example_hash is None else int(example_hash, 16)
+    _, run_index, index, example_hash = head.groups()
+    return int(run_index), int(index), None if example_hash is None else int(example_hash, 16)
 
 
 def read_cost(line: bytes) -> float | CallMetrics | None:
@@ -92,6 +95,27 @@ def read_cost(line: bytes) -> float | CallMetrics | None:
         raise ValueError("the line does not end with its cost")
     latency = end[1]
     return float(latency) if latency is not None else from_json(CallMetrics, parse_json(end[2]))
+
+
+def read_outputs(line: bytes) -> dict[str, Any]:
+    """Return the outputs in the line of an item of which `read_cost` has said what it cost.
+
+    Most lines repeat a long example before them, which is not parsed.
+
+    Raises:
+        ValueError: for a line that the journal has not written so.
+    """
+    end = line.rfind(_METRICS)
+    start = line.find(_OUTPUTS) + len(_OUTPUTS) - 1
+    try:
+        # Only the outputs are balanced from there to the end: what looks like them in an example is not.
+        outputs: Any = parse_json(line[start : -_TAIL if end < 0 else end])
+    except ValueError:
+        record: Any = parse_json(line)
+        outputs = record["o"]
+    _expect(type(outputs) is dict)
+    known: dict[str, Any] = outputs
+    return known
 
 
 def cut_results(line: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """One repeat over the data set: workers take examples, call the task, score its outputs and report items.
 
-One item goes through `_worker`, `_run_item`, `_evaluate` and `_add_result`, in this order. In a resumed run
-that needs no more of its finished items than their totals, those only go through `_count_finished_items`.
+One item goes through `_worker`, `_run_item`, `_evaluate` and `_add_result`, in this order. In a resumed run,
+those that were finished without an error only go through `_pass_over_finished_items`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Container, Coroutine
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from dokimos._core.eval_result import group_by_evaluator
@@ -28,6 +29,7 @@ from dokimos.experiment._item_scoring import (
     evaluate_all,
     evaluate_inline,
 )
+from dokimos.experiment._kept_items import KeptItems, is_problem
 from dokimos.experiment._redaction import redact_item
 from dokimos.experiment._remote_item import RemoteItem
 from dokimos.experiment._reporters import Handles, collect_server_run_ids
@@ -40,6 +42,7 @@ from dokimos.judges._run_scope import enter_scope
 
 YIELD_SECONDS: Final = 0.01
 """A worker whose task never waits lets the event loop run this often."""
+_ALL, _PROBLEMS = KeptItems.ALL, KeptItems.PROBLEMS  # looked up here once, as for each item they would be
 
 _new_case: Final[Callable[..., EvalTestCase]] = positional_factory(
     EvalTestCase, "inputs", "actual_outputs", "expected_outputs", "metadata", "id", "metrics", "run_index"
@@ -64,7 +67,9 @@ class Repeat:
         )
         self._tally = Tally()
         self._has_reporters = len(state.reporters) > 0
-        self._items: dict[int, ItemResult] = {}
+        self._kept = KeptItems.of(state.options, state.record.launch)
+        self._items: list[ItemResult] = []
+        """In the order in which they ended; by their indexes in a dictionary, a million took 80 MB more."""
         self._server_run_ids: tuple[str, ...] = ()
         self._resumed_items: set[int] = set()
         """Indexes of items that an earlier process has finished: `fail_fast` does not stop at them."""
@@ -78,13 +83,13 @@ class Repeat:
         self._counter = self._make_counter()
 
     def _make_counter(self) -> FinishedItemCounter | None:
-        """Return what counts finished items, None where they are wanted as a whole."""
+        """Return what counts finished items, None where each has to be looked at as a whole."""
         state = self._state
-        is_wanted = state.options.keep_results or len(state.reporters) or self._record.redact is not None
-        if is_wanted or state.evaluators is None:
+        if self._record.redact is not None or state.evaluators is None:
             return None
         names = [evaluator.name for evaluator in state.evaluators]
-        return self._record.finished.counter(names, self._tally)
+        loaded = KeptItems.ALL if self._has_reporters else self._kept
+        return self._record.finished.counter(names, self._tally, loaded=loaded, hand_on=self._hand_on)
 
     async def run(self) -> RunStatus:
         """Run all items, and add the result to the state even if the repeat is cut short."""
@@ -150,7 +155,7 @@ class Repeat:
         worker = asyncio.current_task()
         while True:
             if self._counter is not None:
-                await self._count_finished_items(self._counter)
+                await self._pass_over_finished_items(self._counter)
             # Also another worker may have stopped the run, before this one began or while it waited.
             if self._is_stopped or self._is_cut_short:
                 return
@@ -172,17 +177,17 @@ class Repeat:
                 await asyncio.sleep(0)
                 self._last_yield = time.perf_counter()
 
-    async def _count_finished_items(self, counter: FinishedItemCounter) -> None:
-        """Count the finished items that come next, as far as they need no more than that."""
+    async def _pass_over_finished_items(self, counter: FinishedItemCounter) -> None:
+        """Count the finished items that come next, and load those that are wanted."""
         state, repeat_index, clock = self._state, self._repeat_index, time.perf_counter
         deadline, is_late = 0.0, False
 
-        def count(index: int, example_hash: int) -> bool:
+        def take(index: int, example_hash: int, example: Example) -> bool:
             nonlocal is_late
             is_late = clock() > deadline
             if self._is_stopped or is_late:
                 return False
-            results = counter.count((repeat_index, index), example_hash)
+            results = counter.count((repeat_index, index), example_hash, example)
             if results is None:
                 return False
             state.outage.record_results(index, results)
@@ -193,7 +198,7 @@ class Repeat:
 
         while not self._is_stopped and not self._is_cut_short:
             deadline, is_late = self._last_yield + YIELD_SECONDS, False
-            self._source.pass_over(count)
+            self._source.pass_over(take)
             # Not by the clock: to look at an item that must run may take longer, and would begin again.
             if not is_late:
                 return
@@ -303,17 +308,21 @@ class Repeat:
         tally.add(item)
         if tally.errored > errored_before:
             state.caller.errors.add(item)
-        if state.options.keep_results:
-            self._items[item.index] = item
-        if self._has_reporters:
-            place = (self._repeat_index, item.index)
-            state.reporters.item(
-                item, self._repeat_index, was_reported=self._record.finished.has_output(place)
-            )
+        self._hand_on(item)
         state.progress.end_item(item.index, ran=item.index not in self._untimed_items)
         is_over_limit = tally.errored > 0 and self._error_limit.is_exceeded(tally)
         if is_over_limit or state.outage.reason is not None:
             self._stop_soon()
+
+    def _hand_on(self, item: ItemResult) -> None:
+        """Keep an item for the result if it is wanted there, and tell the reporters of it."""
+        kept = self._kept
+        if kept is _ALL or (kept is _PROBLEMS and is_problem(item.outcome, item.eval_results)):
+            self._items.append(item)
+        if self._has_reporters:
+            place = (self._repeat_index, item.index)
+            was_reported = self._record.finished.has_output(place)
+            self._state.reporters.item(item, self._repeat_index, was_reported=was_reported)
 
     def _stop_at_failure(self, item: ItemResult) -> None:
         if self._state.first_failure is None and self._state.outage.reason is None:
@@ -338,10 +347,9 @@ class Repeat:
         return True
 
     def _result(self) -> RunResult:
-        items = tuple(self._items[index] for index in sorted(self._items))
         return RunResult(
             index=self._repeat_index,
-            item_results=items,
+            item_results=tuple(sorted(self._items, key=attrgetter("index"))),
             summary=self._tally.summary(),
             server_run_ids=self._server_run_ids,
         )

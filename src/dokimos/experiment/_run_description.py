@@ -29,6 +29,8 @@ class Launch:
     """Which items were chosen, None for all."""
     reuse: EarlierOutputs | None = None
     """Where outputs come from that need not be made again."""
+    needs_all_items: bool = True
+    """Whether the command wants all items in the result, and not only those that `is_problem` is true of."""
     is_sample: bool = False
     """Whether a few items are run for an estimate, which nobody resumes."""
 

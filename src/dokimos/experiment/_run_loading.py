@@ -5,20 +5,17 @@ from __future__ import annotations
 import contextlib
 import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dokimos._core.example import Example
-from dokimos._core.fast_constructor import fast_factory
 from dokimos._core.provenance import EvaluatorInfo, Provenance
-from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult, RunStatus
+from dokimos._core.results import ExperimentResult, ItemResult, RunResult, RunStatus
 from dokimos._core.wire import from_json
 from dokimos.errors import JournalError, RunLockedError
 from dokimos.experiment._fail_fast import NOT_RUN
-from dokimos.experiment._item_errors import CHOICE
-from dokimos.experiment._item_index import Position
+from dokimos.experiment._item_loading import ItemLoader
 from dokimos.experiment._journal_lines import CHECKSUM
 from dokimos.experiment._run_folders import list_run_folders
 from dokimos.experiment._run_journal import Journal
@@ -27,7 +24,6 @@ from dokimos.experiment._run_manifest import MANIFEST_FILE, read_manifest
 from dokimos.experiment._run_part import Part
 from dokimos.experiment._stored_run import StoredRun, truncate_torn_line
 
-_make_item = fast_factory(ItemResult)
 UNFINISHED = "The run has not ended: it is still going on, or its process was killed."
 
 
@@ -53,8 +49,7 @@ def load_items(folder: Path) -> Iterator[tuple[str, ItemResult]]:
     """
     stored = StoredRun(folder)
     try:
-        for position in stored.positions:
-            item = load_item(stored, position, {})
+        for position, item in ItemLoader(stored, {}).load_all():
             if item is not None:
                 yield stored.hash_of(position), item
     finally:
@@ -193,8 +188,7 @@ def _result(stored: StoredRun) -> ExperimentResult:
     order = {info.name: place for place, info in enumerate(infos)}
     items: dict[int, list[ItemResult]] = {}
     lost = 0
-    for position in stored.positions:
-        item = load_item(stored, position, order)
+    for position, item in ItemLoader(stored, order).load_all():
         if item is None:
             lost += 1
         else:
@@ -226,44 +220,6 @@ def _result(stored: StoredRun) -> ExperimentResult:
 def _items_not_run(outcome: dict[str, Any] | None) -> dict[str, Any]:
     """Return which items the run did not come to, as its result said."""
     return {} if outcome is None or NOT_RUN not in outcome else {NOT_RUN: outcome[NOT_RUN]}
-
-
-def load_item(stored: StoredRun, position: Position, order: Mapping[str, int]) -> ItemResult | None:
-    """Return an item as its run would return it, None where the line with its example is damaged.
-
-    Args:
-        stored: Its run.
-        position: Its place in the run.
-        order: The evaluators of the run, by name; its results come in this order.
-    """
-    stored_item = stored.item(position)
-    example = stored.example(position)
-    if stored_item is None or example is None:
-        return None
-    return _make_item(
-        position[1],
-        from_json(Example, example),
-        actual_outputs=stored_item.outputs or {},
-        eval_results=_order_results(stored_item.results, order),
-        metrics=stored_item.metrics,
-        error=stored_item.error,
-        error_detail=stored_item.error_detail,
-    )
-
-
-def _order_results(results: Mapping[str, EvalResult], order: Mapping[str, int]) -> tuple[EvalResult, ...]:
-    """Return the results in the order of the evaluators, without those that a later resume dropped."""
-    if tuple(results) == tuple(order):
-        return tuple(results.values())
-    ordered = sorted(
-        results.values(),
-        key=lambda result: order.get(result.name, order.get(result.evaluator, len(order))),
-    )
-    return tuple(
-        result
-        for result in ordered
-        if not order or result.name in order or result.evaluator in order or result.name == CHOICE
-    )
 
 
 def read_provenance(stored: StoredRun) -> Provenance:

@@ -43,6 +43,8 @@ class StoredRun:
         self._lines = 0
         self._path = folder / JOURNAL_FILE
         self._file: BinaryIO | None = None
+        self._place = -1
+        """Where in the file the next line is read, -1 where that is not known."""
         self._latest: tuple[int, dict[str, Any] | None] = (-1, None)
         """The example in the line that was read last, and where that begins: it is asked for next."""
         self.read_on()
@@ -82,6 +84,7 @@ class StoredRun:
             else:
                 # Drops what is buffered: a line that was half written then may have been replaced since.
                 self._file.seek(0, os.SEEK_END)
+                self._place = -1
 
     def positions_since(self, offset: int) -> list[Position]:
         """Return the items that lines from this place of the journal on say something about, in order."""
@@ -109,14 +112,21 @@ class StoredRun:
 
         Also None where its example has another hash, or what evaluators found was declared void.
         """
-        offsets = self._index.offsets_of(position)
-        if offsets is None or self._void or self._index.hash_number(position) != example_hash:
+        lines = self._lines_at(self._index.offsets_of(position, example_hash))
+        return lines if lines is not None and lines[1] else None
+
+    def lines_at(self, position: Position) -> tuple[bytes, list[bytes]] | None:
+        """Return the lines of an item's task and of its results.
+
+        None where its task has not returned, or where anything that evaluators found was declared void.
+        """
+        return self._lines_at(self._index.offsets_of(position))
+
+    def _lines_at(self, offsets: tuple[int, list[int]] | None) -> tuple[bytes, list[bytes]] | None:
+        if offsets is None or self._void:
             return None
         offset, of_results = offsets
-        if not of_results:
-            return None
-        line = self._read_line(offset)
-        return line, [self._read_line(place) for place in of_results]
+        return self._read_line(offset), [self._read_line(place) for place in of_results]
 
     def example(self, position: Position) -> dict[str, Any] | None:
         """Return the wire form of an item's example, None if its line is damaged.
@@ -182,11 +192,14 @@ class StoredRun:
                 else:
                     # The run was taken up again after the `done` line before it, if there is one.
                     self.outcome = None
-                    position, example_hash = head
+                    run_index, item_index, example_hash = head
                     if example_hash is None:
-                        index.add_results(position, offset)
-                    elif not self._is_repeated(position, line):
-                        index.add_usual_item(position, offset, example_hash)
+                        index.add_results((run_index, item_index), offset)
+                    else:
+                        position = (run_index, item_index)
+                        is_new = index.add_new_item(position, offset, example_hash)
+                        if not is_new and not self._is_repeated(position, line):
+                            index.add_usual_item(position, offset, example_hash)
                 offset += len(line)
         self.intact_size, self._lines = offset, number
 
@@ -234,8 +247,13 @@ class StoredRun:
     def _read_line(self, offset: int) -> bytes:
         if self._file is None:
             raise JournalError(f"{self._path} is missing.")
-        self._file.seek(offset)
-        return self._file.readline()
+        # Not known until the line is read, in case that Ctrl-C comes in between.
+        place, self._place = self._place, -1
+        if place != offset:  # most lines about an item follow each other
+            self._file.seek(offset)
+        line = self._file.readline()
+        self._place = offset + len(line)
+        return line
 
     def _example_at(self, offset: int) -> dict[str, Any] | None:
         (place, example), self._latest = self._latest, (-1, None)

@@ -8,7 +8,7 @@ from typing import get_type_hints
 
 import pytest
 
-from dokimos._core.fast_constructor import fast_factory, fast_init, positional_factory
+from dokimos._core.fast_constructor import fast_copier, fast_factory, fast_init, positional_factory
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult, ItemResult, Score
 from dokimos._core.task_result import TaskResult
@@ -164,3 +164,14 @@ def test_a_positional_maker_checks_unless_its_caller_has():
     with pytest.raises(ValueError, match="must not be negative"):
         positional_factory(Point, "x")(-1)
     assert positional_factory(Point, "x", is_checked=False)(-1).x == -1
+
+
+def test_a_copier_copies_the_maps_that_it_is_told_of_and_shares_the_rest():
+    result = EvalResult("a", 0.5, threshold=0.5, success=True, reason="b", metadata={"c": [1]}, label="d")
+    copied = fast_copier(EvalResult, "metadata")(result)
+    assert copied == result
+    assert type(copied) is EvalResult
+    assert copied.metadata is not result.metadata
+    assert copied.metadata["c"] is result.metadata["c"]
+    with pytest.raises(FrozenInstanceError):
+        copied.name = "e"  # type: ignore[misc] # that this is refused is the point

@@ -32,12 +32,12 @@ def test_an_item_that_takes_long_to_look_at_is_looked_at_once_and_then_runs(monk
     now, looks = 0.0, []
     count = FinishedItemCounter.count
 
-    def count_slowly(counter, position, example_hash):
+    def count_slowly(counter, position, *arguments):
         nonlocal now
         now += 10 * _repeat.YIELD_SECONDS
         looks.append(position[1])
         assert len(looks) <= 2 * COUNT, "the same item is looked at for ever"
-        return count(counter, position, example_hash)
+        return count(counter, position, *arguments)
 
     monkeypatch.setattr(_repeat, "time", SimpleNamespace(perf_counter=lambda: now))
     monkeypatch.setattr(FinishedItemCounter, "count", count_slowly)

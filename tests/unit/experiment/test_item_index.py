@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from dokimos._core.json_parsing import parse_json
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult
+from dokimos.experiment import _item_loading as item_loading
+from dokimos.experiment import _remembered_results as remembered_results
 from dokimos.experiment import _stored_run as stored_run
 from dokimos.experiment._item_index import ItemIndex, Position
-from dokimos.experiment._journal_lines import read_head, read_record
+from dokimos.experiment._journal_lines import cut_results, read_head, read_record
 from dokimos.experiment._run_journal import Journal
 from dokimos.experiment._run_loading import load_run
 from dokimos.experiment._run_lock import RunLock
@@ -83,17 +86,24 @@ def test_a_long_journal_is_indexed_in_few_bytes(write_run: Callable[[int], Path]
     assert size < count * MOST_BYTES_PER_ITEM
 
 
-def test_each_line_is_parsed_once(write_run: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_line_is_parsed_once_and_equal_results_only_once_for_all(
+    write_run: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write_run(5)
     parsed: list[bytes] = []
-    real = stored_run.parse_json
-    monkeypatch.setattr(stored_run, "parse_json", lambda line: parsed.append(line) or real(line))
+    for module in (stored_run, item_loading, remembered_results):
+        monkeypatch.setattr(module, "parse_json", lambda text: parsed.append(text) or parse_json(text))
     monkeypatch.setattr(stored_run, "read_record", lambda line: parsed.append(line) or read_record(line))
     result = load_run(folder)
 
     assert [item.actual_outputs for item in result.item_results] == [{"output": i} for i in range(5)]
     assert result.item_results[0].example.input == "\ud800 é"
-    assert sorted(parsed) == sorted((folder / "journal.jsonl").read_bytes().splitlines(keepends=True))
+    lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    of_results = [line for line in lines if line.startswith(b'{"t":"eval"')]
+    others = [line for line in lines if line not in of_results]
+    assert len(of_results) == 5
+    assert sorted(parsed) == sorted([*others, *{cut_results(line) for line in of_results}])
+    assert len(parsed) == len(others) + 1
 
 
 def test_the_head_of_a_line_says_what_the_line_says(write_run: Callable[[int], Path]) -> None:
@@ -107,8 +117,8 @@ def test_the_head_of_a_line_says_what_the_line_says(write_run: Callable[[int], P
             head, record = read_head(bytes(damaged)), read_record(bytes(damaged))
             if head is not None:
                 assert record is not None
-                position, example_hash = head
-                assert position == (record["r"], record["i"])
+                run_index, index, example_hash = head
+                assert (run_index, index) == (record["r"], record["i"])
                 assert record.get("h") == (None if example_hash is None else f"{example_hash:016x}")
             else:
                 assert record is None or record["t"] == "done"

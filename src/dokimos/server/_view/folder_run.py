@@ -14,8 +14,9 @@ from dokimos.client._bodies import Escapes, encode_item, evaluator_bodies, run_b
 from dokimos.client._push import describe_status
 from dokimos.client._run_start import describe_opening, format_utc
 from dokimos.experiment._item_index import Position
+from dokimos.experiment._item_loading import ItemLoader
 from dokimos.experiment._run_journal import JOURNAL_FILE
-from dokimos.experiment._run_loading import check_manifest, load_item, read_evaluators, read_provenance
+from dokimos.experiment._run_loading import check_manifest, read_evaluators, read_provenance
 from dokimos.experiment._run_manifest import MANIFEST_FILE
 from dokimos.experiment._stored_run import StoredRun
 from dokimos.reporting._reported_run import ReportedStatus, RunStart
@@ -104,12 +105,13 @@ class FolderRun:
         stored = self._stored
         infos = read_evaluators(stored)
         order = {info.name: place for place, info in enumerate(infos)}
+        loader = ItemLoader(stored, order)
         needed = None if stored.manifest.get("evaluators") is None else {info.name for info in infos}
         items: list[bytes] = []
         size, last = 0, None
         for position in self._plan:
             last = position
-            item = load_item(stored, position, order)
+            item = loader.load(position)
             if item is None:
                 continue
             scored = {result.evaluator for result in item.eval_results}

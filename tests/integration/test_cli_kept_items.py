@@ -1,0 +1,128 @@
+"""What a command prints about a run is the same, whether it keeps all items or only those that it shows."""
+
+import re
+import sys
+
+import pytest
+
+from dokimos._cli import presentation
+from dokimos._cli.main import run_command
+from dokimos.experiment._kept_items import KeptItems
+
+EXPERIMENT = """
+from dataclasses import dataclass
+
+from dokimos import Dataset, Evaluator, Example, Experiment, evaluator
+from dokimos.evaluators import ExactMatch
+
+KINDS = ["pass", "fail", "task error", "warning", "error", "skip", "parts error", "other"]
+dataset = Dataset([Example.of(f"{kind} {n}", "right") for n in range(4) for kind in KINDS], name="kinds")
+
+def task(question):
+    if question.startswith("task error"):
+        raise ConnectionError(f"no answer to {question[-1]}")
+    return "wrong" if question.startswith("fail") else "right"
+
+@evaluator(name="Soft", threshold=0.5, fail_on_error=False)
+def soft(case):
+    if case.inputs["input"].startswith("warning"):
+        raise ValueError("only a warning")
+    return 1.0
+
+@evaluator(name="Hard", threshold=0.5)
+def hard(case):
+    if case.inputs["input"].startswith("error"):
+        raise KeyError("hard")
+    return 1.0
+
+@evaluator(name="Parts", thresholds={"a": 0.5})
+def parts(case):
+    if case.inputs["input"].startswith("parts error"):
+        raise RuntimeError("no parts")
+    return {"a": 1.0, "b": 0.25}
+
+@dataclass(frozen=True, kw_only=True)
+class Skipped(Evaluator):
+    requires = ("context",)
+
+    def score(self, case):
+        raise AssertionError("it has nothing to score")
+
+def make():
+    return Experiment(dataset, task, [ExactMatch(), soft, hard, parts], name="kinds")
+
+def skipped():
+    return Experiment(dataset, task, [ExactMatch(), Skipped()], name="skipped")
+
+def broken():
+    def task(question):
+        raise ConnectionError("endpoint is down")
+    return Experiment(dataset, task, [ExactMatch()], name="down")
+
+def chosen():
+    def choose(example):
+        if example.inputs["input"].startswith("error"):
+            raise LookupError("no evaluators")
+        return [ExactMatch()]
+    return Experiment(dataset, task, choose, name="chosen")
+
+def several():
+    return Experiment(dataset, task, [ExactMatch(), soft, hard], name="several", runs=2)
+"""
+VOLATILE = re.compile(r"\d{8}-\d{6}-\w+|[\d.]+ (?:ms|s|min)\b|[\d.]+ µs")
+COMMANDS = [
+    ["make"],
+    ["make", "--debug"],
+    ["make", "-v"],
+    ["make", "-q"],
+    ["make", "--fail-under", "Hard=0.9", "--fail-under", "0.2", "--fail-under", "Parts.b=0.2"],
+    ["make", "--max-errors", "2"],
+    ["make", "--fail-fast"],
+    ["make", "--allow-errors", "100"],
+    ["broken", "--debug"],
+    ["chosen"],
+    ["skipped"],
+    ["several", "-v"],
+]
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DOKIMOS_RUN_DIR", raising=False)
+    (tmp_path / "kinds.py").write_text(EXPERIMENT)
+    yield
+    sys.modules.pop("kinds", None)
+
+
+def run(capsys, *arguments):
+    """Return what a command prints, apart from times and the id of the run, and its exit code."""
+    code = run_command(list(arguments))
+    printed = capsys.readouterr()
+    return VOLATILE.sub("…", printed.out), VOLATILE.sub("…", printed.err), code
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_what_is_printed_of_a_run_does_not_depend_on_which_items_it_keeps(command, capsys, monkeypatch):
+    target, *options = command
+    general = [option for option in options if option == "--debug"]
+    shared = [option for option in options if option in ("-v", "-q")]
+    start = [*general, "run", f"kinds.py:{target}", *(one for one in options if one not in general)]
+    resume = [*general, "resume", "latest", *shared]
+    few = run(capsys, *start), run(capsys, *resume)
+    monkeypatch.setattr(KeptItems, "of", lambda *_: KeptItems.ALL)
+    assert (run(capsys, *start), run(capsys, *resume)) == few
+
+
+@pytest.mark.parametrize(("options", "kept"), [([], 20), (["-o", "report.json"], 32), (["--fail-fast"], 2)])
+def test_items_that_passed_are_kept_only_where_a_report_wants_them(options, kept, monkeypatch):
+    results = []
+    show = presentation.Presentation.show
+
+    def record(self, result):
+        results.append(result)
+        return show(self, result)
+
+    monkeypatch.setattr(presentation.Presentation, "show", record)
+    run_command(["run", "kinds.py:make", *options])
+    assert len(results[0].item_results) == kept
