@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple
 
 from dokimos.errors import TraceError
 from dokimos.traces import _otlp_json as from_json
@@ -37,6 +37,10 @@ class SpanRecord(NamedTuple):
     body: bytes
     """A `Span` of OTLP, in the encoding of its origin."""
     origin: RecordOrigin
+
+
+_make_record: Final = partial(tuple.__new__, SpanRecord)
+"""Of a tuple of all fields, in half the time that its constructor takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def _read_protobuf(data: bytes) -> Iterator[SpanRecord | str]:
             continue
         for body in group.spans:
             span = from_protobuf.parse_span(body, origin, parsers)
-            yield span if isinstance(span, str) else SpanRecord(span, body, sent)
+            yield span if isinstance(span, str) else _make_record((span, body, sent))
 
 
 def load_map(data: bytes) -> dict[str, Any]:
@@ -123,7 +127,7 @@ def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
         origin = from_json.parse_origin(group)
         for each in iterate_maps(group.spans):
             span = from_json.parse_span(each, origin)
-            yield span if isinstance(span, str) else SpanRecord(span, dump_map(each), sent)
+            yield span if isinstance(span, str) else _make_record((span, dump_map(each), sent))
 
 
 def _load_with_headroom(data: bytes, frames: int = 100) -> Any:
