@@ -119,6 +119,33 @@ def _parse_parts_message(data: Mapping[str, Any]) -> list[NeutralMessage] | None
     return [NeutralMessage(spoken, text)] if text else []
 
 
+def find_spoken_text(value: object) -> str | None:
+    """Return the text of the one message in a list, "" for one that only calls tools.
+
+    It is that of what `parse_recorded_messages` returns, for a quarter of its time. None where that has to be
+    asked: for any other form than the most common one of the GenAI conventions.
+    """
+    data = value[0] if type(value) is list and len(value) == 1 else None
+    if type(data) is not dict or len(data) != (3 if "finish_reason" in data else 2):
+        return None
+    parts, role = data.get("parts"), data.get("role")
+    if type(parts) is not list or role not in _SPEAKERS:
+        return None
+    text, has_calls = "", False
+    for part in parts:
+        kind = part.get("type") if type(part) is dict else None
+        if kind == "tool_call" and len(part) == 4 and "arguments" in part:
+            name = part.get("name")
+            if type(name) is not str or type(part.get("id")) is not str or not name.strip():
+                return None
+            has_calls = True
+        elif kind == "text" and len(part) == 2 and type(said := part.get("content")) is str:
+            text = f"{text}\n{said}" if text and said else text or said
+        else:
+            return None
+    return text if text or has_calls else None
+
+
 def _parse_text_part(part: object) -> str | None:
     """Return the text of a part that is nothing else."""
     if type(part) is not dict or len(part) != 2 or part.get("type") != "text":

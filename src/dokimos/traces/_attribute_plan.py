@@ -15,13 +15,17 @@ from dokimos.traces import _langfuse_attributes as langfuse_attributes
 from dokimos.traces import _vercel_attributes as vercel_attributes
 from dokimos.traces._attributes import Attributes, find_flat_keys
 from dokimos.traces._semconv import (
+    ENTITY_INPUT,
+    ENTITY_OUTPUT,
     ERROR_TYPE,
     EVENTS,
     FLATTENED,
     INPUT_MESSAGES,
+    INPUT_TEXT,
     INSTRUCTIONS,
     OPENINFERENCE_KIND,
     OUTPUT_MESSAGES,
+    OUTPUT_TEXT,
     PLAIN_INPUTS,
     PLAIN_OUTPUTS,
     ROLE_TABLES,
@@ -52,6 +56,7 @@ class AttributePlan(dict[Names, tuple[str, ...]]):
         "has_events",
         "has_inputs",
         "has_outputs",
+        "has_texts",
         "may_be_redacted",
         "may_have_failed",
         "normalizers",
@@ -73,6 +78,14 @@ class AttributePlan(dict[Names, tuple[str, ...]]):
         flat = bool(self.flat_keys)
         self.has_inputs = flat or bool(self[INPUT_MESSAGES] or self[PLAIN_INPUTS] or self[INSTRUCTIONS])
         self.has_outputs = flat or bool(self[OUTPUT_MESSAGES] or self[PLAIN_OUTPUTS])
+        self.has_texts = (
+            self.has_inputs
+            or self.has_outputs
+            or self.has_events
+            or bool(self[INPUT_TEXT] or self[OUTPUT_TEXT])
+            or not self._keys.isdisjoint((ENTITY_INPUT, ENTITY_OUTPUT))
+        )
+        """Whether they may have an input or an output as text; events may too."""
         self.normalizers = self._find_normalizers()
 
     @classmethod

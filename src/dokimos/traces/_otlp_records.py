@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from dokimos.errors import TraceError
@@ -40,6 +40,10 @@ class SpanRecord(NamedTuple):
     body: bytes
     """A `Span` of OTLP, in the encoding of its origin."""
     origin: RecordOrigin
+
+
+_make_record: Final = partial(tuple.__new__, SpanRecord)
+"""Of a tuple of all fields, in half the time that its constructor takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def _read_protobuf(data: bytes) -> Iterator[SpanRecord | str]:
             continue
         for body in group.spans:
             span = from_protobuf.parse_span(body, origin, parsers)
-            yield span if isinstance(span, str) else SpanRecord(span, body, sent)
+            yield span if isinstance(span, str) else _make_record((span, body, sent))
 
 
 def load_map(data: bytes) -> dict[str, Any]:
@@ -129,7 +133,7 @@ def _read_json(data: bytes) -> Iterator[SpanRecord | str]:
                 yield NO_OBJECT
                 continue
             span = from_json.parse_span(each, origin)
-            yield span if isinstance(span, str) else SpanRecord(span, dump_map(each), sent)
+            yield span if isinstance(span, str) else _make_record((span, dump_map(each), sent))
 
 
 def _load_with_headroom(data: bytes, frames: int = 100) -> Any:

@@ -37,13 +37,29 @@ _known: Final[dict[bytes, tuple[str, Any]]] = {}
 """Short pairs of key and value, which spans repeat: the name of a model, that of an operation."""
 
 
+class _Names(dict[bytes, str]):
+    """The keys that were met last: one text for each, so that maps find it without a comparison."""
+
+    __slots__ = ()
+
+    def __missing__(self, data: bytes) -> str:
+        name = data.decode()
+        if len(self) >= _MAX_KNOWN:
+            self.clear()
+        self[data] = name
+        return name
+
+
+_names: Final = _Names()
+
+
 def parse_attributes(pairs: Iterable[bytes], depth: int = 0) -> dict[str, Any]:
     """Parse pairs of keys and values.
 
     Content nested deeper than `MAX_DEPTH` is ignored. Raises an error of protobuf for other bytes.
     """
     attributes: dict[str, Any] = {}
-    find = _known.get
+    find, names = _known.get, _names
     for pair in pairs:
         size = len(pair)
         if size <= _MAX_KNOWN_LENGTH:
@@ -54,7 +70,7 @@ def parse_attributes(pairs: Iterable[bytes], depth: int = 0) -> dict[str, Any]:
         header = _encode_text_header(size - end)
         if header and end <= _MAX_KEY_END and pair[0] == _KEY and pair.startswith(header, end):
             try:
-                attributes[pair[2:end].decode()] = pair[end + len(header) :].decode()
+                attributes[names[pair[2:end]]] = pair[end + len(header) :].decode()
                 continue
             except UnicodeDecodeError:  # protobuf says so in its own way
                 pass
@@ -109,7 +125,7 @@ def _parse_short_pair(pair: bytes) -> tuple[str, Any] | None:
             value = (pair[end + 3] & 0x7F) | pair[end + 4] << 7
         else:
             return None
-        parsed = pair[2:end].decode(), value
+        parsed = _names[pair[2:end]], value
     except (IndexError, UnicodeDecodeError):
         return None
     if len(_known) >= _MAX_KNOWN:

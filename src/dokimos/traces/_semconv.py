@@ -118,6 +118,9 @@ OUTPUT_TEXT: Final = Names(
     "completion",
 )
 FINAL_RESULT: Final = "final_result"
+ENTITY_INPUT: Final = "traceloop.entity.input"
+"""What a traced function took; likewise what it returned."""
+ENTITY_OUTPUT: Final = "traceloop.entity.output"
 
 # Of each list the first name counts that a span has: those of the conventions, then those of libraries, and
 # last those that any span may have for something else, such as `input`.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from dokimos.traces._first_chunk import first_chunk_ms
 from dokimos.traces._semconv import CONVERSATION, USER, SpanRole
@@ -32,6 +33,10 @@ class SpanDigest(NamedTuple):
     error: str | None
 
 
+_make_digest: Final = partial(tuple.__new__, SpanDigest)
+"""Of all fields: its constructor takes half as long again."""
+
+
 def digest_span(span: Span, cache: MessageCache | None = None) -> SpanDigest:
     """Return what lists need of a span: less than `parse_span` parses, and the texts of any role."""
     source = SpanSource(span, cache)
@@ -40,16 +45,18 @@ def digest_span(span: Span, cache: MessageCache | None = None) -> SpanDigest:
     usage = measure_usage(source)
     conversation, user = source.first(CONVERSATION), source.first(USER)
     is_model = role is SpanRole.MODEL or role is SpanRole.AGENT
-    return SpanDigest(
-        role,
-        input_text,
-        output_text,
-        usage.tokens_in,
-        usage.tokens_out,
-        usage.cost_usd,
-        first_chunk_ms(source),
-        find_model(source),
-        None if conversation is None else str(conversation),
-        None if user is None else str(user),
-        find_model_error(source) if is_model else find_error(source),
+    return _make_digest(
+        (
+            role,
+            input_text,
+            output_text,
+            usage.tokens_in,
+            usage.tokens_out,
+            usage.cost_usd,
+            first_chunk_ms(source),
+            find_model(source),
+            None if conversation is None else str(conversation),
+            None if user is None else str(user),
+            find_model_error(source) if is_model else find_error(source),
+        )
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from dokimos._core.json_object import parse_if_container
 from dokimos._messages.neutral import NeutralMessage
+from dokimos._messages.parsing import find_spoken_text
 from dokimos.traces._attribute_plan import AttributePlan
 from dokimos.traces._attributes import Attributes, first_value, unflatten
 from dokimos.traces._semconv import (
@@ -39,15 +40,17 @@ class SpanSource:
     def __init__(self, span: Span, cache: MessageCache | None = None) -> None:
         self.span = span
         self.cache = cache
-        self.attributes = _with_details(span)
-        self.plan = AttributePlan.of(self.attributes)
-        if self.plan.may_be_redacted and REDACTED in self.attributes.values():
-            self.attributes = {key: value for key, value in self.attributes.items() if value != REDACTED}
-            self.plan = AttributePlan.of(self.attributes)
-        if self.plan.normalizers:
-            for normalize in self.plan.normalizers:
-                self.attributes = normalize(self.attributes)
-            self.plan = AttributePlan.of(self.attributes)
+        attributes = _with_details(span) if span.events else span.attributes
+        plan = AttributePlan.of(attributes)
+        if plan.may_be_redacted and REDACTED in attributes.values():
+            attributes = {key: value for key, value in attributes.items() if value != REDACTED}
+            plan = AttributePlan.of(attributes)
+        if plan.normalizers:
+            for normalize in plan.normalizers:
+                attributes = normalize(attributes)
+            plan = AttributePlan.of(attributes)
+        self.attributes = attributes
+        self.plan = plan
         self._structures: dict[str, Any] | None = None
         self._events: tuple[tuple[str, Any], ...] | None = None
         self._inputs: tuple[NeutralMessage, ...] | None = None
@@ -147,6 +150,15 @@ class SpanSource:
                     break
             self._outputs = messages[:1] if choices else messages
         return self._outputs
+
+    def find_answer_text(self) -> str | None:
+        """Return the last text in `outputs` where that is known without making messages of them.
+
+        "" where they have no text, None where they have to be looked at.
+        """
+        if self._outputs is not None or not self.plan[OUTPUT_MESSAGES] or self.plan[CHOICE_COUNT]:
+            return None
+        return find_spoken_text(parse_if_container(self.first(OUTPUT_MESSAGES)))
 
     def _join_instructions(self, recorded: object) -> str:
         if recorded is None:

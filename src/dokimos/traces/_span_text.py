@@ -9,7 +9,7 @@ from dokimos._core.json_object import parse_if_json
 from dokimos._core.jsonable import text_form
 from dokimos._messages.neutral import NeutralMessage
 from dokimos.traces._attributes import parse_literal
-from dokimos.traces._semconv import INPUT_TEXT, OUTPUT_TEXT, Names
+from dokimos.traces._semconv import ENTITY_INPUT, ENTITY_OUTPUT, INPUT_TEXT, OUTPUT_TEXT, Names
 from dokimos.traces._span import Span
 from dokimos.traces._span_source import SpanSource
 
@@ -22,16 +22,20 @@ def derive_text(span: Span) -> tuple[str | None, str | None]:
 def derive_source_text(source: SpanSource) -> tuple[str | None, str | None]:
     """Return what `derive_text` does."""
     plan = source.plan
+    if not (plan.has_texts or source.span.events):  # as of most tools
+        return None, None
     input_text = _find_text(source, INPUT_TEXT) if plan[INPUT_TEXT] else None
     if input_text is None:
         input_text = (
             source.find_user_text()
             or last_text(source.inputs, ("user",))
-            or _entity_text(source, "traceloop.entity.input")
+            or _entity_text(source, ENTITY_INPUT)
         )
     output_text = _find_text(source, OUTPUT_TEXT) if plan[OUTPUT_TEXT] else None
     if output_text is None:
-        output_text = last_text(source.outputs) or _entity_text(source, "traceloop.entity.output")
+        answer = source.find_answer_text()
+        output_text = last_text(source.outputs) if answer is None else answer
+        output_text = output_text or _entity_text(source, ENTITY_OUTPUT)
     return input_text, output_text
 
 

@@ -34,11 +34,13 @@ _UNUSED: Final = SpanUsage()
 
 def measure_usage(source: SpanSource) -> SpanUsage:
     """Return the tokens and cost of a span; only zeros mean that they were not measured."""
-    if not source.plan[_TOKENS]:
+    plan = source.plan
+    if not plan[_TOKENS]:
         return _UNUSED
     first = source.first
     tokens_in, tokens_out = _count(first(TOKENS_IN)), _count(first(TOKENS_OUT))
-    cached, reasoning = _count(first(CACHED)), _count(first(REASONING))
+    cached = _count(first(CACHED)) if plan[CACHED] else None
+    reasoning = _count(first(REASONING)) if plan[REASONING] else None
     if not (tokens_in or tokens_out or cached or reasoning):
         return _UNUSED
     return SpanUsage(tokens_in, tokens_out, _positive(first(COST)), cached, reasoning)

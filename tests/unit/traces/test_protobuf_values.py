@@ -136,3 +136,10 @@ def test_only_so_many_short_pairs_are_kept(monkeypatch):
     long = encode({"k": "x" * 1000})
     assert parse_attributes(long) == {"k": "x" * 1000}
     assert long[0] not in _protobuf_values._known
+
+
+def test_only_so_many_keys_are_kept(monkeypatch):
+    monkeypatch.setattr(_protobuf_values, "_MAX_KNOWN", 10)
+    attributes = {f"key {number}": "x" * (number + 60) for number in range(50)}
+    assert parse_attributes(encode(attributes)) == parse_attributes(encode(attributes)) == attributes
+    assert len(_protobuf_values._names) <= 10

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from hashlib import blake2b
-from struct import Struct
 from typing import Any, Final
 
 MAX_HASHED: Final = 128
@@ -16,26 +15,26 @@ _HASHED_TYPES: Final = (str, int)
 """Also true and false. A tuple, since `str | int` makes an object each time."""
 _MAX_KEYS: Final = 128
 _MAX_VALUES: Final = 256
-_unpack: Final = Struct(">Q").unpack
+_read_number: Final = int.from_bytes
 
 
 class _KeyHashes:
     """Hashes attributes of one key, and remembers some of them: many spans name the same model."""
 
-    __slots__ = ("_beginning", "known")
+    __slots__ = ("_begin", "known")
 
     def __init__(self, key: str) -> None:
-        self._beginning = blake2b(f"{key}\0".encode("utf-8", "surrogatepass"), digest_size=8)
+        # What comes before the value is hashed once; each value continues with a copy of it.
+        self._begin = blake2b(f"{key}\0".encode("utf-8", "surrogatepass"), digest_size=8).copy
         self.known: dict[str, int] = {}
 
     def hash(self, value: str) -> int:
-        # What comes before the value is hashed once; each value continues with a copy of it.
-        state = self._beginning.copy()
+        state = self._begin()
         state.update(value.encode() if value.isascii() else value.encode("utf-8", "surrogatepass"))
-        number: int = _unpack(state.digest())[0] >> 1
-        if len(self.known) >= _MAX_VALUES:  # as of ids, each of which comes once
-            self.known.clear()
-        self.known[value] = number
+        number = _read_number(state.digest(), "big") >> 1
+        # A key with more values than that is one of ids, each of which comes once.
+        if len(self.known) < _MAX_VALUES:
+            self.known[value] = number
         return number
 
 
@@ -47,7 +46,10 @@ def hash_attributes(attributes: Mapping[str, Any]) -> list[int]:
     hashes: list[int] = []
     add, find = hashes.append, _keys.get
     for key, value in attributes.items():
-        if type(value) is not str:
+        kind = type(value)
+        if kind is int:
+            value = str(value)  # as `write_value`
+        elif kind is not str:
             if not isinstance(value, _HASHED_TYPES):
                 continue
             value = write_value(value)

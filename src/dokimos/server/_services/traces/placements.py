@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from dokimos.server._redaction_rules import RedactionRule
 from dokimos.server._services.traces.new_spans import NewSpan
@@ -28,3 +29,7 @@ class PlacedSpan(NamedTuple):
 
     span: NewSpan
     placement: Placement
+
+
+make_placed: Final = partial(tuple.__new__, PlacedSpan)
+"""Makes one of a tuple of both, in half the time that its constructor takes."""

@@ -28,7 +28,7 @@ from dokimos.server._services.traces.new_spans import (
     find_problem,
     project_name_in,
 )
-from dokimos.server._services.traces.placements import PlacedSpan, Placement
+from dokimos.server._services.traces.placements import PlacedSpan, Placement, make_placed
 from dokimos.server._services.traces.project_redaction import Redactions, count_redactions
 from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.span_logs import PlacedLog
@@ -41,6 +41,8 @@ from dokimos.traces._otlp import Encoding
 from dokimos.traces._otlp_records import SpanRecord, iterate_records
 
 T = TypeVar("T")
+_ReadSpan: TypeAlias = tuple[SpanRecord, str | None]
+"""A span, and the name of the project that it names."""
 _Placements: TypeAlias = Mapping[str | None, Placement | str]
 """By the names of projects: where their spans belong, or why they are refused."""
 _LOGGER: Final = logging.getLogger("dokimos.server")
@@ -185,10 +187,16 @@ class TraceIngestion:
             _LOGGER.error("A span of trace %s cannot be stored.", spans[0].span.trace_id, exc_info=error)
             outcome.reasons["a value that the database does not take"] += 1
             return
-        if any(placement.has_rules for _, placement in spans):
-            self.match_soon()
         outcome.accepted += len(spans)
-        outcome.traces.update({(placement.tenant, span.trace_id) for span, placement in spans})
+        has_rules = False
+        trace_id, last = "", None
+        for span, placement in spans:
+            if span.trace_id != trace_id or placement is not last:  # those of a trace follow each other
+                trace_id, last = span.trace_id, placement
+                outcome.traces.add((placement.tenant, trace_id))
+                has_rules = has_rules or placement.has_rules
+        if has_rules:
+            self.match_soon()
 
     async def _place(self, data: bytes, placements: _Placements, place: Callable[[], T]) -> T:
         return await self._parse(data, place, has_patterns=_have_patterns(placements))
@@ -205,13 +213,6 @@ class TraceIngestion:
 
 def _do_nothing() -> None:
     pass
-
-
-class _ReadSpan(NamedTuple):
-    """A span, and the name of the project that it names."""
-
-    record: SpanRecord
-    project: str | None
 
 
 class _Part(NamedTuple):
@@ -249,7 +250,7 @@ def _have_patterns(placements: _Placements) -> bool:
 
 
 def _names_in(spans: Iterable[_ReadSpan]) -> set[str | None]:
-    return {each.project for each in spans}
+    return {project for _, project in spans}
 
 
 def _check_records(records: Iterable[SpanRecord | str], reasons: Counter[str]) -> list[_ReadSpan]:
@@ -268,7 +269,7 @@ def _check_records(records: Iterable[SpanRecord | str], reasons: Counter[str]) -
         if span.resource is not resource:
             resource = span.resource
             project = project_name_in(resource)
-        spans.append(_ReadSpan(each, project))
+        spans.append((each, project))
     return spans
 
 
@@ -283,18 +284,21 @@ def _digest(
         cache.begin_trace()
         for record, project in pace.keep(group):
             placement = placements[project]
-            redacted = outcome.redactions.redact_span(record, placement)
-            if isinstance(placement, str) or isinstance(redacted, str):
-                outcome.reasons[placement if isinstance(placement, str) else str(redacted)] += 1
+            if isinstance(placement, str):
+                outcome.reasons[placement] += 1
+                continue
+            redacted = outcome.redactions.redact_span(record, placement) if placement.redaction else record
+            if isinstance(redacted, str):
+                outcome.reasons[redacted] += 1
             else:
-                spans.append(PlacedSpan(digest_record(redacted, cache), placement))
+                spans.append(make_placed((digest_record(redacted, cache), placement)))
     return spans
 
 
 def _group_by_trace(part: list[_ReadSpan]) -> Iterable[list[_ReadSpan]]:
     traces: dict[str, list[_ReadSpan]] = {}
     for each in part:
-        traces.setdefault(each.record.span.trace_id, []).append(each)
+        traces.setdefault(each[0].span.trace_id, []).append(each)
     return traces.values()
 
 

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import itemgetter
 from typing import Final
 
 from sqlalchemy import Connection
@@ -34,15 +35,19 @@ _MAX_WORD: Final = 500
 _MARK: Final = "\u01c2"
 """A rare letter that begins the words that are not of the text: the index cannot search in one column."""
 
+_pick_searched: Final = itemgetter(
+    *(NewSpan._fields.index(name) for name in ("name", "input_text", "output_text", "error"))
+)
+
 
 def searchable_text(span: NewSpan) -> str:
     """Return what a search for a text looks at."""
-    return join_searchable(span.name, span.input_text, span.output_text, span.error)
+    return "\n".join(filter(None, _pick_searched(span)))[:MAX_INDEXED]
 
 
 def join_searchable(*parts: str | None) -> str:
     """Return the name, input, output and error of a span as one text that is searched in."""
-    return "\n".join([part for part in parts if part])[:MAX_INDEXED]
+    return "\n".join(filter(None, parts))[:MAX_INDEXED]
 
 
 def searchable_words(span: NewSpan) -> str:
