@@ -265,6 +265,12 @@ def nest(depth: int) -> object:
 @example([{"input": "q"}] * 8)
 @example([{"input": "q", "expectedOutput": "a", "actualOutput": None}] * 8)
 @example([{"inputs": {"input": "q"}, "expectedOutput": "a"}] * 8)
+@example([{"inputs": {"input": "q"}, "expected_outputs": {"output": "a"}, "id": "1"}] * 8)
+@example([{"inputs": {"input": "q", "k": 1}, "expectedOutput": "a"}] * 8)
+@example([{"inputs": inputs, "expectedOutput": "a"} for inputs in ({"input": "q"}, {"k": 1})] * 4)
+@example([{"input": "q", "expectedOutput": "a", "actualOutput": actual} for actual in ("b", None)] * 4)
+@example([{"inputs": {"input": "q"}, "expected_outputs": {"output": ["a"]}, "id": "1"}] * 8)
+@example([{"inputs": {"input": "q"}, "expectedOutput": "a", "actualOutputs": {"output": None}}] * 8)
 @example([{"inputs": {"b": "q", "a": "r"}, "expectedOutput": "a"}] * 8)
 def test_rows_that_are_read_together_are_those_that_are_read_one_by_one(rows: list[dict[str, object]]):
     copies = copy.deepcopy(rows)

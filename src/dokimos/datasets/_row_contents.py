@@ -28,7 +28,7 @@ def read_contents(columns: RowColumns, count: int) -> ContentColumns | None:
         actual = _order_section(columns, "actualOutput", OUTPUT, repeat(None, count))
         metrics = order_plain_metrics(columns["metrics"]) if "metrics" in columns else repeat(None, count)
         return ContentColumns((), list(zip(ids, metadata, inputs, expected, actual, metrics, strict=True)))
-    sections = [columns.get(name) for name in ("input", "expectedOutput")]
+    sections = _find_values(columns, "input", INPUT), _find_values(columns, "expectedOutput", OUTPUT)
     texts = tuple([column.values for column in sections if column and column.kinds == {str}])
     if len(texts) < 2 or not columns.keys().isdisjoint(_RECORDED):
         return None
@@ -46,10 +46,19 @@ def _may_be_texts(columns: RowColumns) -> bool:
 
 
 def _may_be_text(columns: RowColumns, short: str, key: str) -> bool:
-    if short in columns:
-        return str in columns[short].kinds
+    values = _find_values(columns, short, key)
+    if values is not None:
+        return str in values.kinds
     maps = columns.get(f"{short}s")
-    return maps is not None and (maps.objects is None or list(maps.objects) == [key])
+    return maps is not None and maps.objects is None
+
+
+def _find_values(columns: RowColumns, short: str, key: str) -> Column | None:
+    """Return the only values of a section, which stand for themselves or in maps with this key alone."""
+    maps = columns.get(f"{short}s")
+    if maps is None or maps.objects is None:
+        return columns.get(short)
+    return maps.objects[key] if list(maps.objects) == [key] else None
 
 
 def _order_section(columns: RowColumns, short: str, key: str, missing: Iterable[Any]) -> Iterable[Any]:
@@ -58,14 +67,18 @@ def _order_section(columns: RowColumns, short: str, key: str, missing: Iterable[
         return _order_maps(columns[f"{short}s"])
     if short not in columns:
         return missing
-    column = columns[short]
+    values, ordered = columns[short].values, _order_values(columns[short], key)
+    if short == "actualOutput":  # where null says that nothing was recorded
+        return [None if value is None else each for value, each in zip(values, ordered, strict=True)]
+    return ordered
+
+
+def _order_values(column: Column, key: str) -> Iterable[Any]:
+    """Return what `order_keys` does of maps that have each value alone."""
     trees = None if column.kinds <= SCALARS else sort_trees(column, 1)
     if trees is not None:
         return [{key: tree} for tree in trees]
-    ordered = [((key, v),) if type(v) in SCALARS else order_keys({key: v}) for v in column.values]
-    if short == "actualOutput":  # where null says that nothing was recorded
-        return [None if value is None else each for value, each in zip(column.values, ordered, strict=True)]
-    return ordered
+    return [((key, v),) if type(v) in SCALARS else order_keys({key: v}) for v in column.values]
 
 
 def _order_maps(maps: Column) -> Iterable[Any]:
