@@ -13,7 +13,7 @@ from dokimos._core.metrics import CallMetrics
 from dokimos.judges import _run_call_store
 from dokimos.judges._judge_calls import CallRequest, complete
 from dokimos.judges._protocol import JudgeReply, TokenLogprob
-from dokimos.judges._run_call_store import GATHER_SECONDS, RunCallStore
+from dokimos.judges._run_call_store import GATHER_SECONDS, MANY_REPLIES, RunCallStore
 from dokimos.judges._run_scope import RunScope, counting_usage, enter_scope
 
 
@@ -298,8 +298,8 @@ def test_replies_that_follow_each_other_share_a_sync_where_those_before_did(path
         first = asyncio.ensure_future(store.put(*call_of("one")))
         await asyncio.to_thread(disk.begun[0].wait, 60)
         assert not sleeps.gathering.is_set()
-        later = [asyncio.ensure_future(store.put(*call_of(prompt))) for prompt in ("two", "three")]
-        await asyncio.sleep(0)  # until both are written
+        later = [asyncio.ensure_future(store.put(*call_of(str(n)))) for n in range(MANY_REPLIES)]
+        await asyncio.sleep(0)  # until all are written
         disk.may_end[0].set()
         await asyncio.gather(first, *later)
         fourth = asyncio.ensure_future(store.put(*call_of("four")))
@@ -317,8 +317,8 @@ def test_replies_one_by_one_wait_for_no_others(path, opened, monkeypatch):
     sleeps = Sleeps()
     monkeypatch.setattr(_run_call_store, "time", sleeps)
     store = opened(path)
-    for prompt in ("one", "two", "three"):
-        put(store, request(prompt))
+    for prompt in range(MANY_REPLIES + 1):
+        put(store, request(str(prompt)))
     assert not sleeps.gathering.is_set()
 
 
