@@ -39,9 +39,9 @@ ROUNDS: Final = 9
 CPU_BUDGET: Final = 0.5
 RATIO_BUDGET: Final = 2.0
 JOURNAL_RATIO_BUDGET: Final = 2.7
-"""For a quiet machine and 64 calls at once: where others use the cores it is a tenth more, since more code
-needs more of their caches, and at few calls at once, fewer replies share a sync. `judged_layers.py` shows
-where the time goes; no single function has more than a twentieth of it.
+"""Of CPU, as all ratios here, for a quiet machine and 64 calls at once: where others use the cores it is a
+tenth more, since more code needs more of their caches, and at few calls at once, fewer replies share a sync.
+`judged_layers.py` shows where the time goes; no single function has more than a twentieth of it.
 """
 RATE: Final = 50
 RATE_SECONDS: Final = 25
@@ -143,14 +143,15 @@ def cost(url: str, parallelism: int) -> bool:
 
     judged(url, 100)
     asyncio.run(bare(url, 100))
-    ours, plain, kept, walls = [], [], [], []
+    rounds = []
     for _ in range(ROUNDS):
-        cpu, wall = measured(our_run)
-        ours.append(cpu)
-        walls.append(wall)
-        plain.append(measured(bare_run)[0])
+        round_ = [measured(our_run), measured(bare_run)]
         with tempfile.TemporaryDirectory() as folder:
-            kept.append(measured(lambda: our_run(Path(folder) / "run"))[0])
+            round_.append(measured(lambda: our_run(Path(folder) / "run")))
+        rounds.append(round_)
+    (ours, walls), (plain, plain_walls), (kept, kept_walls) = (
+        zip(*one, strict=True) for one in zip(*rounds, strict=True)
+    )
     ratio = median(one / other for one, other in zip(ours, plain, strict=True))
     journal_ratio = median(one / other for one, other in zip(kept, plain, strict=True))
     print(f"CPU per judged item  {min(ours):.3f} ms (median {median(ours):.3f}; budget {CPU_BUDGET} ms)")
@@ -162,8 +163,10 @@ def cost(url: str, parallelism: int) -> bool:
         f"with a journal {journal_ratio:.2f} (budget {JOURNAL_RATIO_BUDGET})"
     )
     floor = ITEMS / parallelism * LATENCY
+    quiet = f"floor {floor:.2f} s, budget {2 * floor:.2f} s when quiet"
     print(
-        f"wall                 {min(walls):.2f} s (floor {floor:.2f} s, budget {2 * floor:.2f} s when quiet)"
+        f"wall                 {min(walls):.2f} s ({quiet}), "
+        f"with a journal {min(kept_walls):.2f} s, bare {min(plain_walls):.2f} s"
     )
     is_journal_cheap = journal_ratio <= JOURNAL_RATIO_BUDGET or parallelism != CONCURRENCY
     return min(ours) <= CPU_BUDGET and ratio <= RATIO_BUDGET and is_journal_cheap

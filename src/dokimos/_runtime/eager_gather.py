@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import Context, copy_context
 from functools import partial
-from types import coroutine
 from typing import Any, Generic, TypeVar
 
 from dokimos._runtime.time_limits import retrieve_exception
@@ -15,12 +14,20 @@ T = TypeVar("T")
 
 
 class Begun(Generic[T]):
-    """A coroutine that was begun by `begin` and waits; awaiting this runs it to its end in its context."""
+    """A coroutine that has begun to wait; awaiting this runs it to its end, each step in its context."""
 
-    __slots__ = ("_call", "_context", "_waits_for")
+    __slots__ = ("_call", "_waits_for", "context", "is_closed")
 
     def __init__(self, call: Coroutine[Any, Any, T], context: Context, waits_for: object) -> None:
-        self._call, self._context, self._waits_for = call, context, waits_for
+        self._call, self.context, self._waits_for = call, context, waits_for
+        self.is_closed = False
+        """Whether what awaited this was closed, as when its loop ends."""
+
+    def wait_again(self) -> None:
+        """Mark the future that is waited for as such, where others have begun to wait for it meanwhile."""
+        future: Any = self._waits_for
+        if getattr(future, "_asyncio_future_blocking", None) is False:
+            future._asyncio_future_blocking = True
 
     def __await__(self) -> Generator[object, Any, T]:
         step: Callable[[], object]
@@ -28,13 +35,14 @@ class Begun(Generic[T]):
         while True:
             try:
                 step = partial(self._call.send, (yield waits_for))
-            except GeneratorExit:  # this is closed, as when its loop ends
-                self._context.run(self._call.close)
+            except GeneratorExit:
+                self.is_closed = True
+                self.context.run(self._call.close)
                 raise
             except BaseException as error:
                 step = partial(self._call.throw, error)
             try:
-                waits_for = self._context.run(step)
+                waits_for = self.context.run(step)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return] # what the coroutine returns
 
@@ -66,31 +74,28 @@ async def gather_outcomes(
     outcomes: list[T | BaseException] = []
     remaining = iter(calls)
     for call in remaining:
-        context = copy_context()
+        begun: T | Begun[T]
         try:
-            waits_for = context.run(call.send, None)
-        except StopIteration as end:
-            outcomes.append(end.value)
+            begun = begin(call)
         except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
             raise
         except BaseException as error:
             outcomes.append(error)
-        else:
-            if before_waiting is not None:
-                before_waiting()
-            rest = asyncio.gather(*remaining, return_exceptions=True)
-            if getattr(waits_for, "_asyncio_future_blocking", None) is False:
-                # One of the rest, begun at once by an eager task factory, waits for the same future.
-                waits_for._asyncio_future_blocking = True
-            rest.add_done_callback(retrieve_exception)  # nobody awaits it where this one is closed
-            outcomes.append(await _finish(call, context, waits_for, rest))
-            outcomes += await rest
+            continue
+        if not isinstance(begun, Begun):
+            outcomes.append(begun)
+            continue
+        if before_waiting is not None:
+            before_waiting()
+        rest = asyncio.gather(*remaining, return_exceptions=True)
+        begun.wait_again()  # one of the rest, begun at once by an eager task factory, may wait for the same
+        rest.add_done_callback(retrieve_exception)  # nobody awaits it where this one is closed
+        outcomes.append(await _finish(begun, rest))
+        outcomes += await rest
     return outcomes
 
 
-async def _finish(
-    call: Coroutine[Any, Any, T], context: Context, waits_for: object, rest: asyncio.Future[Any]
-) -> T | BaseException:
+async def _finish(begun: Begun[Any], rest: asyncio.Future[Any]) -> Any:
     """Return the outcome of a coroutine that has begun to wait; cancelling this cancels the rest, too.
 
     The rest is cancelled only when this coroutine has ended with its cancellation. One that it suppressed is
@@ -98,7 +103,16 @@ async def _finish(
     """
     task = asyncio.current_task()
     cancellations = task.cancelling() if task else 0
-    outcome = await _resume(call, context, waits_for, rest)
+    outcome: Any
+    try:
+        outcome = await begun
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        if begun.is_closed:
+            rest.cancel()
+            raise
+        outcome = error
     is_cancelled = task is not None and task.cancelling() > cancellations
     if is_cancelled and isinstance(outcome, asyncio.CancelledError):
         rest.cancel()
@@ -107,28 +121,3 @@ async def _finish(
     while task is not None and task.cancelling() > cancellations:
         task.uncancel()  # it was a time limit of the coroutine's own, which it has handled
     return outcome
-
-
-@coroutine
-def _resume(
-    call: Coroutine[Any, Any, T], context: Context, waits_for: object, rest: asyncio.Future[Any]
-) -> Generator[object, Any, T | BaseException]:
-    """Run a coroutine that was begun to its end, each step in its context, and return its outcome."""
-    while True:
-        step: Callable[[], object]
-        try:
-            step = partial(call.send, (yield waits_for))
-        except GeneratorExit:  # this is closed, as when its loop ends
-            rest.cancel()
-            context.run(call.close)
-            raise
-        except BaseException as error:
-            step = partial(call.throw, error)
-        try:
-            waits_for = context.run(step)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return] # what the coroutine returns
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:
-            return error

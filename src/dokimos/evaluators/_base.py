@@ -291,20 +291,25 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
             )
         object.__setattr__(self, "thresholds", check_thresholds(self.name, self.thresholds, score_range))
 
-    def _prepare_case(self, case: EvalTestCase) -> EvalTestCase:
+    def _prepare_case(
+        self, case: EvalTestCase, copy_case: Callable[[], EvalTestCase] | None = None
+    ) -> EvalTestCase:
+        """Return what `score` is called with, if the case has what is required; a copy for users' code."""
         if case.error is not None:
             raise EvaluationError(f"The run failed, so there is nothing to score: {case.error}")
         required = self.requires if self.evaluation_params is None else self.evaluation_params
-        for path, read in readers_of(required if type(required) is tuple else tuple(required)):
-            if read(case) is None:
-                raise _missing_part(self, path, case)
+        if required:
+            for path, read in readers_of(required if type(required) is tuple else tuple(required)):
+                if read(case) is None:
+                    raise _missing_part(self, path, case)
         if self.gets_copies:
-            case = copy_containers(case)
+            case = copy_containers(case) if copy_case is None else copy_case()
         if self.response_path is None:
             return case
         return with_response_path(case, self.response_path)
 
     def _result(self, outcome: ScoreLike | Scores) -> EvalResult:
+        """Return the result of what `score` returned. Raises `EvaluationError`."""
         if type(outcome) not in _SINGLE and isinstance(outcome, Mapping):
             return several_results(self, outcome)
         if self.thresholds is not None:
@@ -326,31 +331,40 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
     def one_result(self, outcome: ScoreLike, key: str | None = None) -> EvalResult:
         """Return the result of one score, or of one of several under its key. Raises `EvaluationError`."""
         value: Any
-        if isinstance(outcome, Score):
+        metadata: Mapping[str, Any]
+        if type(outcome) is float:
+            value, reason, label, metadata, may_change = outcome, "", None, {}, False
+        elif isinstance(outcome, Score):
             value, reason, label = outcome.value, outcome.reason, outcome.label
             metadata, may_change = outcome.metadata, self.gets_copies  # it may have kept them
         else:
-            if type(outcome) is not float:
-                outcome = number_of(self.name, outcome)
-            value, reason, label = float(outcome), "", None
-            metadata, may_change = {}, False
+            outcome = number_of(self.name, outcome)
+            value, reason, label, metadata, may_change = float(outcome), "", None, {}, False
+        own_range = self.own_range
         # The usual score takes this one comparison, which NaN fails; everything else goes the long way.
-        if type(value) is not float or not 0.0 <= value <= 1.0 or self.own_range is not None:
+        if type(value) is not float or not 0.0 <= value <= 1.0 or own_range is not None:
             value = self._in_range(outcome, value)
         if type(reason) is not str or type(metadata) is not dict or label is not None:
             check_explanation(self.name, outcome)  # type: ignore[arg-type] # of a number they are right
         threshold = self.threshold if key is None else self.threshold_of(key)
+        success: bool | None
+        if isinstance(outcome, bool):
+            success = outcome
+        elif threshold is None:
+            success = None
+        else:
+            success = value <= threshold if self.lower_is_better else value >= threshold
         return _new_result(
             self.name if key is None else self.result_name(key),
             value,
             threshold,
-            outcome if isinstance(outcome, bool) else self._verdict(value, threshold),
+            success,
             reason,
             copy_containers(metadata) if may_change else metadata,
             label,
             None if key is None else self.name,
             self.fail_on_error,
-            self.own_range,
+            own_range,
         )
 
     def _in_range(self, outcome: ScoreLike, value: Any) -> float:
@@ -361,11 +375,6 @@ class Evaluator(Traits, DefaultsToAny, Generic[In_contra, Out_contra]):
         if not low <= number <= high:  # NaN is not either
             raise outside(self.name, value, number, describe_range(self.own_range))
         return number
-
-    def _verdict(self, value: float, threshold: float | None) -> bool | None:
-        if threshold is None:
-            return None
-        return value <= threshold if self.lower_is_better else value >= threshold
 
 
 def _missing_part(evaluator: Evaluator, path: str, case: EvalTestCase) -> MissingInputError:

@@ -9,15 +9,16 @@ from contextlib import nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from dokimos._core.container_copy import copy_containers
+from dokimos._core.container_copy import copy_containers, copy_repeatedly
 from dokimos._core.eval_result import flatten, with_cost
 from dokimos._core.results import EvalResult
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.tracebacks import describe_exception
 from dokimos._runtime.concurrency import call_in_thread
-from dokimos._runtime.eager_gather import Begun, begin, gather_outcomes
+from dokimos._runtime.eager_gather import gather_outcomes
 from dokimos.errors import EvaluationError
 from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._eager_evaluation import begin_evaluation
 from dokimos.experiment._experiment import check_evaluators, looks_like_evaluator
 from dokimos.experiment._item_errors import CHOICE, describe_error
 from dokimos.experiment._run_writer import ResultSink
@@ -142,33 +143,43 @@ async def _score_async(
 ) -> list[EvalResult]:
     """Score a case with async evaluators.
 
-    For those that do not wait, no more is done than to call them, which takes four fifths of the time that
+    For those that do not wait, no more is done than to call them, which takes half the time that
     `gather_outcomes` does (the row "async, own" of `benchmarks/scoring.py`).
     """
     outcomes: list[EvalResult | BaseException] = []
-    outcome: EvalResult | Begun[EvalResult] | BaseException
     remaining = iter(evaluators)
     cancellations = count_cancellations()
-    with nullcontext() if recorder is None else recorder:
-        for evaluator in remaining:
-            try:
-                outcome = begin(evaluator.evaluate_async(case))
-            except BaseException as error:
-                outcome = _build_outcome(evaluator, error, cancellations)
-            if isinstance(outcome, EvalResult):
-                outcomes.append(outcome)
-                if recorder is not None:
-                    recorder.add(outcome)
-            elif isinstance(outcome, Begun):
-                if recorder is not None:
-                    recorder.release()
-                waiting = _finish(evaluator, outcome, recorder, cancellations)
-                later = (_evaluate_one(evaluator, case, recorder) for evaluator in remaining)
-                outcomes += await gather_outcomes(chain((waiting,), later))
-                break
-            else:
-                outcomes.append(outcome)
+    try:
+        waiting = _begin_each(remaining, case, outcomes, cancellations)
+    finally:
+        if recorder is not None:
+            recorder.write([outcome for outcome in outcomes if isinstance(outcome, EvalResult)])
+    if waiting is not None:
+        evaluator, call = waiting
+        first = _finish(evaluator, call, recorder, cancellations)
+        later = (_evaluate_one(evaluator, case, recorder) for evaluator in remaining)
+        outcomes += await gather_outcomes(chain((first,), later))
     return _raise_first(outcomes)
+
+
+def _begin_each(
+    evaluators: Iterator[Evaluator],
+    case: EvalTestCase,
+    outcomes: list[EvalResult | BaseException],
+    cancellations: int,
+) -> tuple[Evaluator, Awaitable[EvalResult]] | None:
+    """Begin evaluators one after another, and append their outcomes, until one waits; return that one."""
+    copy_case, limit = copy_repeatedly(case), current_scope().evaluator_timeout
+    for evaluator in evaluators:
+        try:
+            outcome = begin_evaluation(evaluator, case, copy_case, limit)
+        except BaseException as error:
+            outcomes.append(_build_outcome(evaluator, error, cancellations))
+            continue
+        if not isinstance(outcome, EvalResult):
+            return evaluator, outcome
+        outcomes.append(outcome)
+    return None
 
 
 def _build_outcome(

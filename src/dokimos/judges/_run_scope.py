@@ -49,11 +49,9 @@ class RunScope:
 class Usage:
     """Adds up what the model calls of one evaluation cost."""
 
-    __slots__ = ("calls", "metrics")
-
-    def __init__(self) -> None:
-        self.metrics: CallMetrics | None = None
-        self.calls = 0
+    # Of the class until there is a call: one is made for each score, and most make none.
+    metrics: CallMetrics | None = None
+    calls: int = 0
 
     def add(self, metrics: CallMetrics | None) -> None:
         self.calls += 1
@@ -105,17 +103,32 @@ def current_usage() -> Usage | None:
 class counting_usage(Usage):  # used like a function; as a generator it would take three times as long
     """Count the model calls made inside the block, also for the block around it."""
 
-    __slots__ = ("_outer", "_token")
+    outer: Usage | None = None
 
     def __enter__(self) -> Usage:
-        self._outer = _usage.get()
+        self.outer = _usage.get()
         self._token = _usage.set(self)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         _usage.reset(self._token)
-        if self._outer is not None:
-            self._outer.include(self)
+        self.count_outside()
+
+    def count_outside(self) -> None:
+        """Add what was counted to that of the block around it."""
+        if self.outer is not None:
+            self.outer.include(self)
+
+
+def count_usage() -> counting_usage:
+    """Count the model calls that are made from now on in the current context, which is left for good.
+
+    What is counted has to be added to that of the block around by `count_outside`.
+    """
+    usage = counting_usage()
+    usage.outer = _usage.get()
+    _usage.set(usage)
+    return usage
 
 
 class sharing_within_item:

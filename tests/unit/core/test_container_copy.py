@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import AgentTrace, ConversationTrajectory, EvalTestCase, Example, Message, Score, ToolCall
-from dokimos._core.container_copy import _flat_copier_of, copy_containers
+from dokimos._core.container_copy import _flat_copier_of, copy_containers, copy_repeatedly
 
 
 class Pair(NamedTuple):
@@ -278,3 +278,43 @@ def test_empty_maps_of_a_copy_are_its_own(value: Any) -> None:
     for name in ("inputs", "expected_outputs", "metadata", "actual_outputs"):
         original = getattr(value, name)
         assert original is None or getattr(copied, name) is not original
+
+
+CONTENTS = st.dictionaries(
+    st.text(max_size=3),
+    st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
+    max_size=3,
+)
+
+
+@given(
+    st.builds(EvalTestCase, CONTENTS, CONTENTS, metadata=CONTENTS, id=st.none() | st.text(max_size=3))
+    | st.builds(Example, CONTENTS, CONTENTS, actual_outputs=st.none() | CONTENTS)
+    | CONTENTS
+)
+def test_each_of_several_copies_is_one_of_its_own(value: Any) -> None:
+    copy = copy_repeatedly(value)
+    copies = [copy(), copy()]
+    assert copies == [value, value]
+    assert [type(one) for one in copies] == [type(value)] * 2
+    containers = [id(part) for one in (value, *copies) for part in _containers(one)]
+    assert len(containers) == len(set(containers))
+
+
+def _containers(value: Any) -> list[Any]:
+    """Return what can be changed in a value: its maps, and the lists in them."""
+    maps = [value] if isinstance(value, dict) else [getattr(value, name) for name in value.__slots__]
+    maps = [content for content in maps if isinstance(content, dict)]
+    return maps + [content for one in maps for content in one.values() if isinstance(content, list)]
+
+
+def test_a_copy_that_is_changed_leaves_the_later_ones_as_they_are() -> None:
+    copy = copy_repeatedly(EvalTestCase.of("question", "answer"))
+    copy().actual_outputs["output"] = "changed"
+    assert copy().actual_output == "answer"
+
+
+def test_a_map_that_a_case_has_twice_stays_one_object_in_each_copy() -> None:
+    content = {"input": "a"}
+    one = copy_repeatedly(EvalTestCase(content, content))()
+    assert one.inputs is one.actual_outputs is not content

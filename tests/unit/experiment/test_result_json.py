@@ -92,6 +92,8 @@ def test_results_of_any_order_are_written_as_if_alone(results: list[EvalResult])
 @pytest.mark.parametrize(
     ("first", "second"),
     [
+        ({"score": 0.0}, {"score": -0.0}),
+        ({"score": 1.0}, {"score": 1}),
         ({"threshold": 0.0}, {"threshold": -0.0}),
         ({"threshold": 1.0}, {"threshold": 1}),
         ({"success": True}, {"success": 1}),
@@ -117,3 +119,11 @@ def test_names_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatc
         result = replace(USUAL, name=f"A.{index}")
         assert write(result) == wire_json(result)
     assert len(write._templates) <= 3
+
+
+def test_scores_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_result_json, "MOST_SCORES", 3)
+    write = ResultJson()
+    for result in 2 * [replace(USUAL, score=index / 10) for index in range(10)]:
+        assert write(result) == wire_json(result)
+    assert [len(texts) for _, _, _, texts in write._templates.values()] == [3]

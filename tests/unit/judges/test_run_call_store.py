@@ -10,9 +10,10 @@ import time
 import pytest
 
 from dokimos._core.metrics import CallMetrics
+from dokimos.judges import _run_call_store
 from dokimos.judges._judge_calls import CallRequest, complete
 from dokimos.judges._protocol import JudgeReply, TokenLogprob
-from dokimos.judges._run_call_store import RunCallStore
+from dokimos.judges._run_call_store import GATHER_SECONDS, MANY_REPLIES, RunCallStore
 from dokimos.judges._run_scope import RunScope, counting_usage, enter_scope
 
 
@@ -236,6 +237,89 @@ def test_closing_waits_until_the_last_reply_is_on_disk(path, opened, monkeypatch
 
     asyncio.run(ask())
     assert disk.syncs == 1
+
+
+@pytest.mark.parametrize("use", ["get", "put"])
+def test_a_reply_of_another_caller_is_used_only_when_the_disk_has_it(use, path, opened, monkeypatch):
+    disk = Disk()
+    monkeypatch.setattr(os, "fsync", disk.fsync)
+    store = opened(path)
+    key, asked, reply = call_of("one")
+
+    async def ask():
+        putting = asyncio.ensure_future(store.put(key, asked, reply))
+        await asyncio.to_thread(disk.begun[0].wait, 60)
+        using = asyncio.ensure_future(store.get(key, asked) if use == "get" else store.put(key, asked, reply))
+        await asyncio.sleep(0)
+        disk.may_end[0].set()
+        await putting
+        await asyncio.to_thread(disk.begun[1].wait, 60)
+        assert not using.done()
+        disk.may_end[1].set()
+        assert await using == (reply if use == "get" else None)
+        assert disk.syncs == 2
+        # What is on disk needs no sync.
+        assert await store.get(key, asked) == reply
+
+    asyncio.run(ask())
+    assert (disk.syncs, len(store)) == (2, 1)
+
+
+def test_replies_that_a_killed_process_has_written_are_synced_before_they_are_used(path, opened, monkeypatch):
+    put(opened(path), request("one"))
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    store = opened(path)
+    assert synced == [path.stat().st_ino]
+    assert get(store, request("one")).text == "yes"
+
+
+class Sleeps:
+    """Stands in for `time`: sleeps that gather replies end when they are let, others at once."""
+
+    def __init__(self):
+        self.gathering, self.may_end = threading.Event(), threading.Event()
+
+    def sleep(self, seconds):
+        if seconds == GATHER_SECONDS:
+            self.gathering.set()
+            self.may_end.wait(60)
+
+
+def test_replies_that_follow_each_other_share_a_sync_where_those_before_did(path, opened, monkeypatch):
+    disk, sleeps = Disk(), Sleeps()
+    monkeypatch.setattr(os, "fsync", disk.fsync)
+    monkeypatch.setattr(_run_call_store, "time", sleeps)
+    store = opened(path)
+    for event in disk.may_end[1:]:
+        event.set()
+
+    async def ask():
+        first = asyncio.ensure_future(store.put(*call_of("one")))
+        await asyncio.to_thread(disk.begun[0].wait, 60)
+        assert not sleeps.gathering.is_set()
+        later = [asyncio.ensure_future(store.put(*call_of(str(n)))) for n in range(MANY_REPLIES)]
+        await asyncio.sleep(0)  # until all are written
+        disk.may_end[0].set()
+        await asyncio.gather(first, *later)
+        fourth = asyncio.ensure_future(store.put(*call_of("four")))
+        await asyncio.to_thread(sleeps.gathering.wait, 60)
+        fifth = asyncio.ensure_future(store.put(*call_of("five")))
+        await asyncio.sleep(0)
+        sleeps.may_end.set()
+        await asyncio.gather(fourth, fifth)
+
+    asyncio.run(ask())
+    assert disk.syncs == 3
+
+
+def test_replies_one_by_one_wait_for_no_others(path, opened, monkeypatch):
+    sleeps = Sleeps()
+    monkeypatch.setattr(_run_call_store, "time", sleeps)
+    store = opened(path)
+    for prompt in range(MANY_REPLIES + 1):
+        put(store, request(str(prompt)))
+    assert not sleeps.gathering.is_set()
 
 
 def call_of(prompt):
