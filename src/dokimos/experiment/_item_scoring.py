@@ -107,8 +107,7 @@ class _Recorder:
     def release(self) -> None:
         """Write the results that are held, and from now on each one as it comes."""
         held, self._held = self._held, None
-        if held:
-            self.write(held)
+        self.write(held or ())
 
     def add(self, result: EvalResult) -> None:
         """Take the result of an evaluator on the event loop."""
@@ -118,8 +117,9 @@ class _Recorder:
             self._held.append(result)
 
     def write(self, results: Sequence[EvalResult]) -> None:
-        """Write results at once, from any thread."""
-        self._sink(with_parts(results, self._evaluators))
+        """Write results at once, from any thread; where there are none, nothing."""
+        if results:
+            self._sink(with_parts(results, self._evaluators))
 
 
 def with_parts(results: Sequence[EvalResult], evaluators: Sequence[Evaluator]) -> tuple[EvalResult, ...]:

@@ -80,6 +80,24 @@ def test_what_did_not_wait_is_written_before_anything_waits():
     assert written == [["a", "b"], ["d"], ["c"]]
 
 
+def test_nothing_is_written_before_there_is_a_result():
+    async def scoring():
+        written, go = [], asyncio.Event()
+        evaluators = [Waiting(name=name, go=go) for name in "ab"]
+        call = asyncio.create_task(
+            evaluate_all(evaluators, CASE, lambda results: written.append([r.name for r in results]))
+        )
+        for _ in range(5):
+            await asyncio.sleep(0)
+        go.set()
+        await call
+        return written
+
+    assert sorted(run_sync(scoring())) == [["a"], ["b"]]
+    assert score(Immediate(name="a", raises=BudgetExceededError), Immediate(name="b")) == [["b"]]
+    assert score(Immediate(name="a", raises=KeyboardInterrupt), Immediate(name="b")) == []
+
+
 def test_results_of_a_thread_are_written_as_they_come():
     written = score(InThread(name="a"), Immediate(name="b"), InThread(name="c"))
     assert sorted(written) == [["a"], ["b"], ["c"]]
