@@ -76,6 +76,9 @@ def _find_problem_of_time(alert: Row[Any]) -> Problem | None:
     seen_until = time_of_id(alert.after)
     if not alert.enabled or seen_until <= now() + _SLACK:
         return None
+    baseline = AlertConfig.load(alert.config).baseline
+    if baseline is not None and baseline.from_at is not None and seen_until <= baseline.from_at:
+        return None  # it waits for a baseline that is yet to begin
     return Problem(
         "The clock of the server was set back: traces are not observed before it is "
         f"{format_time(seen_until)} again. To observe them from now on, {_REMEDY}",
