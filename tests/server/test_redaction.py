@@ -307,6 +307,17 @@ MISPLACED = {
         "events": [{"name": "e", "timeUnixNano": SECRET}],
         "newField": {"code": SECRET, "password": "swordfish"},
     },
+    "keys beside the fields of a message": {
+        "my_password": {"stringValue": "swordfish"},
+        "events": [{"name": "e", "password": "swordfish"}],
+        "status": {"code": 2, "passwords": ["swordfish"]},
+    },
+    "ids where there are none": {
+        "parentSpanId": SECRET,
+        "links": [{"traceId": SECRET, "spanId": f"id of {SECRET}"}],
+        "events": [{"name": "e", "traceId": SECRET}],
+        "status": {"code": 2, "spanId": SECRET},
+    },
 }
 
 
@@ -348,6 +359,28 @@ def test_rules_do_not_take_the_words_of_otlp_for_keys():
     counts = _Counter()
     assert Redactor(rules).redact_span(record, counts) is record
     assert counts.total() == 0
+
+
+def test_what_takes_the_place_of_a_value_is_no_text_for_other_rules():
+    attribute = {"key": "password", "value": {"stringValue": "swordfish"}}
+    fields = {"attributes": [attribute], "newField": [{**attribute, "note": "red"}]}
+    data = json.dumps(export({**span(1, 1), **fields})).encode()
+    [record] = read_records(data, "json").records
+    rules = parse_rules([SECRETS, {"name": "red", "pattern": "red", "replacement": "blue"}])
+    counts = _Counter()
+    redacted = json.loads(Redactor(rules).redact_span(record, counts).body)
+    value = {"stringValue": "[redacted]"}
+    assert redacted["attributes"] == [{"key": "password", "value": value}]
+    assert redacted["newField"] == [{"key": "password", "value": value, "note": "blue"}]
+    assert counts == {"secrets": 2, "red": 1}
+
+
+def test_an_id_that_is_a_short_name_stays():
+    ids = {"traceId": "run-7", "spanId": "step-2", "parentSpanId": "step-1"}
+    data = json.dumps(export({**span(1, 1), **ids, "links": [{"traceId": "run-7", "spanId": "step-0"}]}))
+    [record] = read_records(data.encode(), "json").records
+    rules = parse_rules([{"name": "ids", "pattern": "(run|step)-[0-9]+"}])
+    assert Redactor(rules).redact_span(record, _Counter()) is record
 
 
 @pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs"])
