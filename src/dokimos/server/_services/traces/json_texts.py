@@ -112,7 +112,7 @@ class JsonTexts:
             message: In which keys that rules name get other values.
             is_record: Whether it is a span or a log record.
         """
-        visits = {
+        visits: dict[_Kind, Callable[[dict[str, Any]], None]] = {
             **{each: partial(self._visit_message, each) for each in _MESSAGES},
             _Kind.ATTRIBUTES: self._visit_plain,
             _Kind.ATTRIBUTE: self._visit_attribute,
