@@ -4,7 +4,7 @@ import pytest
 from tests.server.alert_traces import ALERTS, add_alert, past, set_after, store, trace_rows, watch
 from tests.server.eval_rules import RULES, add_rule, contains, project_of, wait_until
 
-from dokimos.server._db.clock import HOUR, MINUTE, now
+from dokimos.server._db.clock import HOUR, MINUTE, format_time, now
 from dokimos.server._online_settings import OnlineSettings
 
 ONLINE = OnlineSettings(alert_poll_seconds=3600.0, quiet_seconds=0.0)
@@ -102,6 +102,16 @@ def test_an_alert_says_that_the_clock_was_set_back_and_begins_anew_from_now_on(a
     assert (changed["problem"], changed["needsRestart"]) == (None, False)
     store(api, trace_rows(project, [now() - MINUTE, now() + 1_000]))
     wait_until(lambda: watch(api) or api.get(path_of(alert)).json()["observationCount"] == 1)
+
+
+def test_a_baseline_that_has_not_begun_yet_is_no_clock_that_was_set_back(api, project):
+    moments = (format_time(now() + hours * HOUR) for hours in (1, 2))
+    alert = add_alert(api, project, baseline=dict(zip(("from", "to"), moments, strict=True)))
+
+    (listed,) = api.get(ALERTS.format(project)).json()
+    assert (listed["status"], listed["problem"], listed["needsRestart"]) == ("LEARNING", None, False)
+    set_after(api, alert["id"], now() + 3 * HOUR)
+    assert "set back" in api.get(path_of(alert)).json()["problem"]
 
 
 def test_an_alert_whose_rule_was_deleted_is_paused_and_renamed_but_not_begun_anew(api, project, rule, alert):
