@@ -383,6 +383,30 @@ def test_an_id_that_is_a_short_name_stays():
     assert Redactor(rules).redact_span(record, _Counter()) is record
 
 
+@pytest.mark.parametrize(("path", "ids"), [("/v1/traces", (1, 2, 5)), ("/v1/logs", (9, 10, 6))])
+def test_what_rules_cannot_look_into_costs_no_other(api, path, ids):
+    """Protobuf parses 100 messages within each other, and spans are read without what is deeper."""
+    start_project(api)
+    chat = _field(1, b"dokimos.project") + _field(2, _field(1, b"chat"))
+    rules = [{"name": "email", "pattern": "@"}]
+    assert api.put("/api/v1/projects/chat/redaction-rules", json={"rules": rules}).status_code == 200
+    nested = b""
+    for _ in range(60):
+        nested = _field(5, _field(1, nested))
+    trace_id, span_id, last = ids
+    good, bad = (_field(trace_id, b"t" * 16) + _field(span_id, bytes([n]) * 8) for n in (1, 2))
+    if path == "/v1/traces":
+        good, bad = (each + _field(last, b"name") for each in (good, bad))
+    bad += _field(9 if path == "/v1/traces" else last, _field(1, b"k") + _field(2, nested))
+    group = _field(1, _field(1, chat)) + _field(2, _field(2, bad) + _field(2, good))
+    answer = api.post(path, content=_field(1, group), headers={"Content-Type": "application/x-protobuf"})
+    assert answer.status_code == 200, answer.text
+    assert b"1 with content that the redaction rules cannot look into" in answer.content
+    table = SPANS if path == "/v1/traces" else SPAN_LOGS
+    rows = api.portal.call(api.app.state.traces.read, lambda c: run(c, select(table.c.span_id)).all())
+    assert len(rows) == 1
+
+
 @pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs"])
 def test_what_spans_share_is_redacted_and_counted_once_for_each_export(project, path):
     body = export(span(1, 1), span(1, 2), project="chat")
