@@ -310,7 +310,7 @@ MISPLACED = {
     "keys beside the fields of a message": {
         "my_password": {"stringValue": "swordfish"},
         "events": [{"name": "e", "password": "swordfish"}],
-        "status": {"code": 2, "passwords": ["swordfish"]},
+        "status": {"code": 2, "passwords": ["swordfish"], "key": "password", "value": "swordfish"},
     },
     "ids where there are none": {
         "parentSpanId": SECRET,

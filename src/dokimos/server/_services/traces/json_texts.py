@@ -109,7 +109,7 @@ class JsonTexts:
         """Add the texts of a message to the slots.
 
         Args:
-            message: In which keys that rules name get other values.
+            message: Which this changes: keys that rules name get other values.
             is_record: Whether it is a span or a log record.
         """
         visits: dict[_Kind, Callable[[dict[str, Any]], None]] = {
@@ -124,7 +124,7 @@ class JsonTexts:
             kind, node = self._stack.pop()
             if isinstance(node, dict):
                 rule = None
-                if "key" in node and kind not in _MESSAGES:
+                if "key" in node:
                     rule = self._remove_value(node, is_attribute=kind is _Kind.ATTRIBUTE)
                 visits[kind](node)
                 if rule is not None:  # afterwards, so that no pattern looks at the replacement
