@@ -12,11 +12,12 @@ from dokimos.server._redaction_rules import parse_rules
 from dokimos.server._services.traces import redaction
 from dokimos.traces._otlp_records import read_records
 
-SECRET = "swordfish"
+SECRET = "sword fish"
 NAMES = (
     *("attributes", "events", "links", "status", "body", "value", "values", "name", "code", "kind", "flags"),
     *("stringValue", "intValue", "boolValue", "bytesValue", "arrayValue", "kvlistValue", "string_value"),
     *("startTimeUnixNano", "droppedLinksCount", "message", "traceState", "password", "other"),
+    *("traceId", "parentSpanId"),
 )
 SCALARS = st.sampled_from([SECRET, f"a {SECRET}!", "harmless", "5", 7, 1.5, True, None, "SPAN_KIND_CLIENT"])
 TREES = st.recursive(

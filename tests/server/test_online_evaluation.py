@@ -214,6 +214,26 @@ def test_a_budget_of_a_rule_holds_for_the_day_or_until_it_is_raised(api, project
     assert len({job["span_id"] for job in wait_for_jobs(api, 5)}) == len(model.received) == 5
 
 
+def test_a_budget_that_is_raised_while_its_last_calls_are_made_is_not_waited_for(api, project, model):
+    called, may_answer = threading.Event(), threading.Event()
+
+    def answer(prompt):
+        called.set()
+        may_answer.wait(30)
+        return rate(prompt)
+
+    model.answer = answer
+    body = documented(connect(api, model.url), budget={"maxCalls": 2})
+    rule = add_rule(api, project, body)
+
+    export(api, *(span(f"a good answer {number}") for number in range(5)))
+    assert called.wait(30)
+    assert api.put(f"{RULES.format(project)}/{rule['id']}", json=body | {"budget": None}).status_code == 200
+    may_answer.set()
+
+    assert {job["status"] for job in wait_for_jobs(api, 5)} == {"SUCCEEDED"}
+
+
 def test_a_budget_of_the_project_holds_for_rules_too(serve, model):
     from dokimos.judges import Budget
 

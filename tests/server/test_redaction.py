@@ -307,6 +307,17 @@ MISPLACED = {
         "events": [{"name": "e", "timeUnixNano": SECRET}],
         "newField": {"code": SECRET, "password": "swordfish"},
     },
+    "keys beside the fields of a message": {
+        "my_password": {"stringValue": "swordfish"},
+        "events": [{"name": "e", "password": "swordfish"}],
+        "status": {"code": 2, "passwords": ["swordfish"], "key": "password", "value": "swordfish"},
+    },
+    "ids where there are none": {
+        "parentSpanId": SECRET,
+        "links": [{"traceId": SECRET, "spanId": f"id of {SECRET}"}],
+        "events": [{"name": "e", "traceId": SECRET}],
+        "status": {"code": 2, "spanId": SECRET},
+    },
 }
 
 
@@ -348,6 +359,52 @@ def test_rules_do_not_take_the_words_of_otlp_for_keys():
     counts = _Counter()
     assert Redactor(rules).redact_span(record, counts) is record
     assert counts.total() == 0
+
+
+def test_what_takes_the_place_of_a_value_is_no_text_for_other_rules():
+    attribute = {"key": "password", "value": {"stringValue": "swordfish"}}
+    fields = {"attributes": [attribute], "newField": [{**attribute, "note": "red"}]}
+    data = json.dumps(export({**span(1, 1), **fields})).encode()
+    [record] = read_records(data, "json").records
+    rules = parse_rules([SECRETS, {"name": "red", "pattern": "red", "replacement": "blue"}])
+    counts = _Counter()
+    redacted = json.loads(Redactor(rules).redact_span(record, counts).body)
+    value = {"stringValue": "[redacted]"}
+    assert redacted["attributes"] == [{"key": "password", "value": value}]
+    assert redacted["newField"] == [{"key": "password", "value": value, "note": "blue"}]
+    assert counts == {"secrets": 2, "red": 1}
+
+
+def test_an_id_that_is_a_short_name_stays():
+    ids = {"traceId": "run-7", "spanId": "step-2", "parentSpanId": "step-1"}
+    data = json.dumps(export({**span(1, 1), **ids, "links": [{"traceId": "run-7", "spanId": "step-0"}]}))
+    [record] = read_records(data.encode(), "json").records
+    rules = parse_rules([{"name": "ids", "pattern": "(run|step)-[0-9]+"}])
+    assert Redactor(rules).redact_span(record, _Counter()) is record
+
+
+@pytest.mark.parametrize(("path", "ids"), [("/v1/traces", (1, 2, 5)), ("/v1/logs", (9, 10, 6))])
+def test_what_rules_cannot_look_into_costs_no_other(api, path, ids):
+    """Protobuf parses 100 messages within each other, and spans are read without what is deeper."""
+    start_project(api)
+    chat = _field(1, b"dokimos.project") + _field(2, _field(1, b"chat"))
+    rules = [{"name": "email", "pattern": "@"}]
+    assert api.put("/api/v1/projects/chat/redaction-rules", json={"rules": rules}).status_code == 200
+    nested = b""
+    for _ in range(60):
+        nested = _field(5, _field(1, nested))
+    trace_id, span_id, last = ids
+    good, bad = (_field(trace_id, b"t" * 16) + _field(span_id, bytes([n]) * 8) for n in (1, 2))
+    if path == "/v1/traces":
+        good, bad = (each + _field(last, b"name") for each in (good, bad))
+    bad += _field(9 if path == "/v1/traces" else last, _field(1, b"k") + _field(2, nested))
+    group = _field(1, _field(1, chat)) + _field(2, _field(2, bad) + _field(2, good))
+    answer = api.post(path, content=_field(1, group), headers={"Content-Type": "application/x-protobuf"})
+    assert answer.status_code == 200, answer.text
+    assert b"1 with content that the redaction rules cannot look into" in answer.content
+    table = SPANS if path == "/v1/traces" else SPAN_LOGS
+    rows = api.portal.call(api.app.state.traces.read, lambda c: run(c, select(table.c.span_id)).all())
+    assert len(rows) == 1
 
 
 @pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs"])

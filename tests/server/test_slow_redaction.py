@@ -8,6 +8,7 @@ from tests.server.trace_server import export, log, log_export, span
 from dokimos.errors import EvaluationError
 from dokimos.server._redaction_rules import parse_rules
 from dokimos.server._services.traces import redaction
+from dokimos.server._services.traces.request_pace import RequestPace
 
 RULES = "/api/v1/projects/{}/redaction-rules"
 PATTERN = {"name": "digits", "pattern": "[0-9]+"}
@@ -37,6 +38,25 @@ def test_patterns_are_applied_in_a_thread_of_their_own_also_for_small_exports(ap
     for _ in range(2):  # the second time, the project is known
         assert api.post(path, json=body).json() == {}
     assert [name.rpartition("_")[0] for name in threads] == ["dokimos-redaction"]
+
+
+def test_each_thread_has_a_pace_of_its_own(api, monkeypatch):
+    set_rules(api, "chat", PATTERN)
+    threads = {}
+
+    def give_way(pace):
+        threads.setdefault(id(pace), set()).add(threading.current_thread().name)
+        pace._spans = 0
+
+    monkeypatch.setattr(redaction, "replace_within_limit", lambda pairs, texts, **_: (list(texts), [0]))
+    monkeypatch.setattr(RequestPace, "give_way", give_way)
+    spans = [span(1, number, text="x" * 10_000) for number in range(1, 21)]
+    for project in ("chat", None):
+        assert api.post("/v1/traces", json=export(*spans, project=project)).json() == {}
+    names = [{name.rpartition("_")[0] for name in each} for each in threads.values()]
+    assert {"dokimos-traces"} in names
+    assert {"dokimos-redaction"} in names
+    assert all(len(each) == 1 for each in names)
 
 
 def test_exports_without_patterns_do_not_wait_for_those_that_have_some(api, monkeypatch):

@@ -75,6 +75,19 @@ def test_what_happened_in_a_span_is_searched_too(api):
     assert found(api, "umbrella", **{"in": "name"}) == []
 
 
+@pytest.mark.parametrize("word", ["istanbul", "\u0130STANBUL", "xy", "x\u0301y"])
+def test_a_word_that_finds_a_trace_finds_its_span(api, word):
+    send(api, span(1, 1, name="in \u0130stanbul: x\u0301y"))
+    assert [each[0] for each in found(api, word)] == [number(1)]
+
+
+@pytest.mark.parametrize("letter", ["e\u0301", "x\u0301", "\u0130", "\u00e9"])
+def test_the_word_is_in_the_excerpt_however_many_accents_come_before_it(api, letter):
+    send(api, span(1, 1, body=f"{letter * 2000} needle"))
+    ((*_, excerpt),) = found(api, "needle")
+    assert excerpt.endswith(f"{letter * 10} needle")
+
+
 def test_a_long_value_is_shown_around_the_word(api):
     send(api, span(1, 1, body=f"{'a' * 5000} needle\n{'b' * 5000}"))
     ((_, place, key, excerpt),) = found(api, "needle")

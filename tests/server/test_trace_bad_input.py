@@ -236,12 +236,15 @@ def test_a_bad_log_record_of_protobuf_costs_no_other(api):
     broken_body = good + framed(framed(b"\xff", 1), 5)
     records = b"".join(framed(each) for each in (not_utf8, good, broken_body))
     bad_resource = framed(b"\x0a\x05\xff", 1)
-    body = framed(framed(records), 1) + framed(bad_resource + framed(framed(good)), 1)
+    bad_scope = framed(framed(framed(b"\xff\xfe", 1), 1) + framed(good))
+    groups = (framed(records) + bad_scope, bad_resource + framed(framed(good)))
+    body = b"".join(framed(each, 1) for each in groups)
     answer = api.post("/v1/logs", content=body, headers={"Content-Type": PROTOBUF})
     assert answer.status_code == 200, answer.content
     partial = ExportLogsServiceResponse.FromString(answer.content).partial_success
-    assert partial.rejected_log_records == 3
-    assert "2 with damaged, 1 with damaged resource or scope" in partial.error_message
+    assert partial.rejected_log_records == 4
+    assert "2 with damaged" in partial.error_message
+    assert "2 with damaged resource or scope" in partial.error_message
     assert len(rows(api, SPAN_LOGS)) == 1
 
 

@@ -68,18 +68,23 @@ def parse_sent_log(body: bytes, encoding: Encoding) -> LogRecord:
 
 def _read_protobuf(data: bytes) -> Iterator[SentLog | str]:
     """Yield each record of an export, or why it is none: what is wrong with it costs no other."""
-    parsers, parse_resource = load_log_parsers(), load_trace_parsers().parse_resource
+    parsers, origins = load_log_parsers(), load_trace_parsers()
     with from_protobuf.as_trace_error():
         groups = list(parsers.parse_request(data).resource_logs)
     for group in groups:
         resource = b"".join(group.resource)
         try:
-            attributes = parse_attributes(parse_resource(resource).attributes)
+            attributes = parse_attributes(origins.parse_resource(resource).attributes)
         except Exception:  # protobuf's own
             yield from [DAMAGED_ORIGIN] * sum(len(part.log_records) for part in group.scope_logs)
             continue
         for part in group.scope_logs:
             scope = b"".join(part.scope)
+            try:
+                parse_attributes(origins.parse_scope(scope).attributes)
+            except Exception:  # protobuf's own
+                yield from [DAMAGED_ORIGIN] * len(part.log_records)
+                continue
             origin = RecordOrigin("protobuf", resource, group.schema_url, scope, part.schema_url)
             for each in part.log_records:
                 record = _parse_protobuf(each, parsers)

@@ -87,6 +87,8 @@ class OnlineBatch:
         """Why no job of the batch is scored now, "" as long as they are."""
         self._day_budget = ""
         """Why no call is allowed any more today."""
+        self._rule: Row[Any] | None = None
+        """That of the jobs, with the budget that they had."""
         self._workers: list[asyncio.Task[None]] = []
 
     def stop(self, *, is_lost: bool = False) -> None:
@@ -124,6 +126,7 @@ class OnlineBatch:
             await self._fail(self._problem)
             return
         else:
+            self._rule = rule
             await self._score_jobs(rule, jobs)
         await self._conclude()
 
@@ -284,7 +287,12 @@ class OnlineBatch:
 
         await self._insist(lambda: self._traces.write(put_off))
         leave = partial(
-            put_off_batch, batch_id=self.batch.id, lease=self.lease, seconds=seconds, is_attempt=is_attempt
+            put_off_batch,
+            batch_id=self.batch.id,
+            lease=self.lease,
+            seconds=seconds,
+            is_attempt=is_attempt,
+            rule=self._rule if self._day_budget else None,
         )
         await self._insist(lambda: self._database.write(leave))
 

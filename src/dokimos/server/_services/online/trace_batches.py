@@ -114,13 +114,30 @@ def read_orders(connection: Connection, leases: Collection[str]) -> dict[str, bo
 
 
 def put_off_batch(
-    connection: Connection, batch_id: str, lease: str, seconds: float, *, is_attempt: bool = True
+    connection: Connection,
+    batch_id: str,
+    lease: str,
+    seconds: float,
+    *,
+    is_attempt: bool = True,
+    rule: Row[Any] | None = None,
 ) -> None:
     """Leave the rest of a batch to a later attempt.
+
+    Args:
+        connection: In a transaction.
+        batch_id: Of the batch.
+        lease: Under which this server has it.
+        seconds: Until the attempt.
+        is_attempt: Whether this was one.
+        rule: By which it was scored: if that was changed meanwhile, the attempt is due at once.
 
     Raises:
         LeaseLost: It is not this server's any more.
     """
+    # Before the batch, as whoever changes the rule: `make_due` finds the batch, or this finds the change.
+    if rule is not None and _was_changed(connection, rule):
+        seconds = 0.0
     batch = _lock(connection, batch_id, lease)
     moment = now()
     values = {
@@ -132,6 +149,12 @@ def put_off_batch(
     }
     connection.execute(update(TRACE_EVAL_BATCHES).where(_BATCH.id == batch_id).values(values))
     _settle(connection, batch, None)
+
+
+def _was_changed(connection: Connection, rule: Row[Any]) -> bool:
+    query = select(TRACE_EVAL_RULES.c.updated_at).where(TRACE_EVAL_RULES.c.id == rule.id)
+    updated_at = connection.execute(query.with_for_update(read=True)).scalar()
+    return updated_at is not None and updated_at != rule.updated_at
 
 
 def make_due(connection: Connection, rule_id: str) -> None:

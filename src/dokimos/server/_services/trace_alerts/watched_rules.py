@@ -74,11 +74,10 @@ def _find_problem(alert: Row[Any], rules: Mapping[str, Row[Any]]) -> Problem | N
 def _find_problem_of_time(alert: Row[Any]) -> Problem | None:
     """Say that an alert is ahead of the clock: it goes from trace to trace in the order of their times."""
     seen_until = time_of_id(alert.after)
-    if not alert.enabled or seen_until <= now() + _SLACK:
-        return None
     baseline = AlertConfig.load(alert.config).baseline
-    if baseline is not None and baseline.from_at is not None and seen_until <= baseline.from_at:
-        return None  # it waits for a baseline that is yet to begin
+    begins_at = None if baseline is None else baseline.from_at  # which may be in the future
+    if not alert.enabled or seen_until <= max(now(), begins_at or 0) + _SLACK:
+        return None
     return Problem(
         "The clock of the server was set back: traces are not observed before it is "
         f"{format_time(seen_until)} again. To observe them from now on, {_REMEDY}",

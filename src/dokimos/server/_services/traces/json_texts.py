@@ -7,15 +7,18 @@ import binascii
 import re
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from dokimos.server._redaction_rules import RedactionRule
 
 FindRule: TypeAlias = Callable[[object], RedactionRule | None]
 """Returns the rule that names the key of an attribute."""
-_IDS: Final = frozenset(
-    ("traceId", "trace_id", "spanId", "span_id", "parentSpanId", "parent_span_id")
-)  # fmt: skip
+_OWN_IDS: Final = frozenset(("traceId", "trace_id", "spanId", "span_id"))
+"""Of a span or log record: they say which it is, and are kept whatever they are."""
+_IDS: Final = _OWN_IDS | {"parentSpanId", "parent_span_id"}
+_ID: Final = re.compile("[0-9A-Za-z+/=_.:-]{1,64}")
+"""What the id of another span is: hexadecimal, base64, or a short name."""
 _NUMBERS: Final = frozenset(
     (
         *("startTimeUnixNano", "start_time_unix_nano", "endTimeUnixNano", "end_time_unix_nano"),
@@ -26,6 +29,13 @@ _NUMBERS: Final = frozenset(
     )
 )
 """Fields of messages that hold times, numbers and names of OTLP, where they hold what they should."""
+_TEXTS: Final = frozenset(
+    (
+        *("name", "message", "version", "traceState", "trace_state", "schemaUrl", "schema_url"),
+        *("eventName", "event_name", "severityText", "severity_text"),
+    )
+)
+"""Fields of messages that hold texts."""
 _NAME: Final = re.compile(
     "(?:SPAN_KIND_|STATUS_CODE_)?"
     "(?:UNSPECIFIED|INTERNAL|SERVER|CLIENT|PRODUCER|CONSUMER|UNSET|OK|ERROR)"
@@ -56,8 +66,12 @@ class TextSlots:
 class _Kind(Enum):
     """What a part of the JSON stands for, which says what its names mean."""
 
+    RECORD = auto()
+    """A span or log record, which ids identify."""
+    LINK = auto()
+    """A link, which has the ids of another span, or a list of them."""
     MESSAGE = auto()
-    """A span, log record, resource, scope, event, link or status, or a list of them."""
+    """A resource, scope, event or status, or a list of them."""
     ATTRIBUTES = auto()
     """A list of keys and values. Some exporters send a map, whose names are keys then."""
     ATTRIBUTE = auto()
@@ -71,9 +85,12 @@ _PARTS: Final = {
     "attributes": _Kind.ATTRIBUTES,
     "body": _Kind.VALUE,
     "events": _Kind.MESSAGE,
-    "links": _Kind.MESSAGE,
+    "links": _Kind.LINK,
     "status": _Kind.MESSAGE,
 }
+_MESSAGES: Final = (_Kind.RECORD, _Kind.LINK, _Kind.MESSAGE)
+_FIELDS: Final = _IDS | _NUMBERS | _TEXTS | _PARTS.keys()
+"""Names in a message that OTLP gives a meaning: any other may be the key of an attribute out of its place."""
 
 
 class JsonTexts:
@@ -88,22 +105,30 @@ class JsonTexts:
         self._count = count
         self._stack: list[tuple[_Kind, Any]] = []
 
-    def collect(self, message: dict[str, Any]) -> None:
-        """Add the texts of a message to the slots."""
-        visits = {
-            _Kind.MESSAGE: self._visit_message,
+    def collect(self, message: dict[str, Any], *, is_record: bool) -> None:
+        """Add the texts of a message to the slots.
+
+        Args:
+            message: Which this changes: keys that rules name get other values.
+            is_record: Whether it is a span or a log record.
+        """
+        visits: dict[_Kind, Callable[[dict[str, Any]], None]] = {
+            **{each: partial(self._visit_message, each) for each in _MESSAGES},
             _Kind.ATTRIBUTES: self._visit_plain,
             _Kind.ATTRIBUTE: self._visit_attribute,
             _Kind.VALUE: self._visit_value,
             _Kind.PLAIN: self._visit_plain,
         }
-        self._stack = [(_Kind.MESSAGE, message)]
+        self._stack = [(_Kind.RECORD if is_record else _Kind.MESSAGE, message)]
         while self._stack:
             kind, node = self._stack.pop()
             if isinstance(node, dict):
-                if "key" in node and kind is not _Kind.MESSAGE:
-                    self._replace_value(node, is_attribute=kind is _Kind.ATTRIBUTE)
+                rule = None
+                if "key" in node:
+                    rule = self._remove_value(node, is_attribute=kind is _Kind.ATTRIBUTE)
                 visits[kind](node)
+                if rule is not None:  # afterwards, so that no pattern looks at the replacement
+                    node["value"] = {"stringValue": rule.replacement}
                 continue
             inner = _Kind.ATTRIBUTE if kind is _Kind.ATTRIBUTES else kind
             for place in range(len(node)):
@@ -116,27 +141,28 @@ class JsonTexts:
         elif isinstance(value, dict | list):
             self._stack.append((kind, value))
 
-    def _visit_message(self, node: dict[str, Any]) -> None:
+    def _visit_message(self, kind: _Kind, node: dict[str, Any]) -> None:
         for name, value in node.items():
-            if isinstance(value, str) and (name in _IDS or (name in _NUMBERS and _is_number(value))):
-                continue
-            self._visit(_PARTS.get(name, _Kind.PLAIN), node, name)
+            if name not in _FIELDS:
+                self._visit_named(node, name)
+            elif not (isinstance(value, str) and _is_in_place(kind, name, value)):
+                self._visit(_PARTS.get(name, _Kind.PLAIN), node, name)
 
     def _visit_attribute(self, node: dict[str, Any]) -> None:
         for name, value in node.items():
             if name != "key" or not isinstance(value, str):
                 self._visit(_Kind.VALUE if name == "value" else _Kind.PLAIN, node, name)
 
-    def _replace_value(self, node: dict[str, Any], *, is_attribute: bool) -> None:
-        """Replace the value of a key that a rule names, also where no attribute should be."""
+    def _remove_value(self, node: dict[str, Any], *, is_attribute: bool) -> RedactionRule | None:
+        """Remove the value of a key that a rule names, also where no attribute should be; return the rule."""
         rule = self._find_rule(node["key"])
         if rule is None or ("value" not in node and (not is_attribute or len(node) == 1)):
-            return
-        if is_attribute:  # all that stands beside the key may be its value
-            for name in set(node) - {"key", "value"}:
-                del node[name]
-        node["value"] = {"stringValue": rule.replacement}
+            return None
+        # All that stands beside the key of an attribute may be its value.
+        for name in set(node) - {"key"} if is_attribute else {"value"}:
+            del node[name]
         self._count(rule)
+        return rule
 
     def _visit_value(self, node: dict[str, Any]) -> None:
         for name, value in node.items():
@@ -186,6 +212,14 @@ def decode(data: bytes) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
+
+
+def _is_in_place(kind: _Kind, name: str, text: str) -> bool:
+    """Whether a field of a message is the id or the number that it should be."""
+    if name in _IDS:
+        is_own = kind is _Kind.RECORD and name in _OWN_IDS
+        return is_own or (kind is not _Kind.MESSAGE and _ID.fullmatch(text) is not None)
+    return name in _NUMBERS and _is_number(text)
 
 
 def _is_number(text: str) -> bool:

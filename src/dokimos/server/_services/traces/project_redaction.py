@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Row, func, select
 
+from dokimos.errors import TraceError
 from dokimos.server._db.clock import now
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.trace_tables import TRACE_REDACTIONS
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dokimos.server._services.traces.placements import Placement
 
 TOO_SLOW: Final = "texts that the redaction rules take too long for"
+UNREADABLE: Final = "content that the redaction rules cannot look into"
+"""Such as values that are nested deeper than protobuf reads."""
 _MOST_FAILURES: Final = 3
 """Spans of one export for which the rules may take too long, before the others are rejected at once."""
 _SHARDS: Final = 16
@@ -83,6 +86,8 @@ class Redactions:
         except RedactionError:
             self._failures += 1
             return TOO_SLOW
+        except TraceError:
+            return UNREADABLE
         self._count(placement, counts)
         return redacted
 
@@ -99,6 +104,8 @@ class Redactions:
         except RedactionError:
             self._failures += 1
             return TOO_SLOW
+        except TraceError:
+            return UNREADABLE
         self._count(placement, counts)
         return redacted
 

@@ -107,7 +107,7 @@ class Redactor:
         before = counts.total()
         if encoding == "json":
             tree = json.loads(body)
-            self._find_texts_of_json(tree, texts, counts)
+            self._find_texts_of_json(name, tree, texts, counts)
             self._replace(texts, counts)
             return body if counts.total() == before else dump_map(tree)
         message = parse_message(name, body)
@@ -146,11 +146,12 @@ class Redactor:
     def _find_key_rule(self, key: object) -> RedactionRule | None:
         return next((rule for rule in self._key_rules if rule.key_pattern.fullmatch(str(key))), None)
 
-    def _find_texts_of_json(self, tree: Any, texts: TextSlots, counts: Counter[str]) -> None:
+    def _find_texts_of_json(self, name: _Message, tree: Any, texts: TextSlots, counts: Counter[str]) -> None:
         def count(rule: RedactionRule) -> None:
             counts[rule.name] += 1
 
-        JsonTexts(texts, self._find_key_rule, count).collect(tree)
+        is_record = name in ("Span", "LogRecord")
+        JsonTexts(texts, self._find_key_rule, count).collect(tree, is_record=is_record)
 
     def _walk_message(self, message: Any, texts: TextSlots, counts: Counter[str]) -> None:
         stack = [message]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row
 from dokimos._core.jsonable import jsonable
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.traces.trace_details import read_part
+from dokimos.server._services.traces.trace_texts import fold_text
 from dokimos.traces._span import Span
 
 MAX_SPANS: Final = 5000
@@ -79,7 +80,7 @@ def search_spans(
     Raises:
         InvalidRequestError: There is no word, or `after` is not the id of a span of the trace.
     """
-    words = _fold(search).split()
+    words = fold_text(search).split()
     if not words:
         raise InvalidRequestError("must have at least one word", field="search")
     matches: list[SpanMatch] = []
@@ -95,7 +96,7 @@ def _match(span_id: str, span: Span, words: Sequence[str], place: SearchPlace) -
     missing = set(words)
     first: _Text | None = None
     for text in _texts_of(span, place):
-        folded = _fold(text.text)
+        folded = fold_text(text.text)
         if first is None and words[0] in folded:
             first = text
         missing = {word for word in missing if word not in folded}
@@ -103,12 +104,6 @@ def _match(span_id: str, span: Span, words: Sequence[str], place: SearchPlace) -
             excerpt = _cut(_say(first.value), 0) if first.place == "key" else _excerpt(first.text, words[0])
             return SpanMatch(span_id, first.place, first.key, excerpt)
     return None
-
-
-def _fold(text: str) -> str:
-    """Return a text in small letters, each with its accents as one character, however it was written."""
-    text = text.lower()
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _texts_of(span: Span, place: SearchPlace) -> Iterator[_Text]:
@@ -135,7 +130,11 @@ def _say(value: object) -> str:
 
 def _excerpt(text: str, word: str) -> str:
     """Return the surroundings of the first occurrence of a word."""
-    return _cut(text, max(0, _fold(text).find(word) - _BEFORE))
+    folded = fold_text(text)
+    place = folded.find(word)
+    if len(folded) != len(text):  # the place in the text, some of whose letters are of several characters
+        place = bisect_left(range(len(text)), place + 1, key=lambda end: len(fold_text(text[:end]))) - 1
+    return _cut(text, max(0, place - _BEFORE))
 
 
 def _cut(text: str, place: int) -> str:

@@ -104,6 +104,7 @@ class TraceIngestion:
         self._parser = ThreadPoolExecutor(1, thread_name_prefix="dokimos-traces")
         # Patterns may take seconds: those who have none do not wait for them.
         self._redactor = ThreadPoolExecutor(1, thread_name_prefix="dokimos-redaction")
+        self._redaction_pace = RequestPace(serves_requests)
 
     async def ingest(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
         """Store the spans of an export.
@@ -125,7 +126,8 @@ class TraceIngestion:
                     spans, is_last = part.spans, part.is_last
                     if spans is None:
                         placements = await self.projects.place(principal, _names_in(part.read))
-                        digest = partial(_digest, part.read, placements, outcome, pace)
+                        own_pace = self._redaction_pace if _have_patterns(placements) else pace
+                        digest = partial(_digest, part.read, placements, outcome, own_pace)
                         spans = await self._place(data, placements, digest)
                 await self._store(spans, outcome)
         await self._count("span", outcome)

@@ -57,7 +57,7 @@ def searchable_words(span: NewSpan) -> str:
 
 def split_searchable(text: str) -> str:
     """Return a text in words for PostgreSQL, whose parser would keep `example.com` or `3.14` as one."""
-    words = _NO_WORD.sub(" ", _normalize(text))
+    words = _NO_WORD.sub(" ", fold_text(text))
     if len(words) <= _MAX_WORD:
         return words
     return " ".join([word[:_MAX_WORD] for word in words.split(" ")])
@@ -65,13 +65,14 @@ def split_searchable(text: str) -> str:
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text that is searched for, in small letters, as the index has them."""
-    return [word for word in _NO_WORD.split(_normalize(text)) if word]
+    return [word for word in _NO_WORD.split(fold_text(text)) if word]
 
 
-def _normalize(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return a text in small letters, each with its accents as one character: an accent alone ends a word.
 
-    Databases do that, too, but not all of them, nor for all letters.
+    Accents that no character has with its letter are left out. Databases do that, too, but not all of them,
+    nor for all letters.
     """
     text = text.lower()
     return text if text.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFC", text))
