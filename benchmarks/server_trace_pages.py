@@ -32,6 +32,8 @@ LISTS: Final = ("list", "list of a week")
 DELETE_BUDGET: Final = 1.5
 """Times the p95 of a list while half of the spans is removed, and afterwards."""
 SWEEP_MILLISECONDS: Final = 1000
+WARM_UPS: Final = 5
+"""Rounds of lists that are read first, to fill caches: a large store is not in memory yet."""
 PATIENCE: Final = 120
 """Seconds in which something has to be removed."""
 
@@ -45,7 +47,12 @@ def pages(number: int) -> dict[str, str]:
     past = {"from": (now - timedelta(days=21)).isoformat(), "to": (now - timedelta(days=14)).isoformat()}
     words = make_vocabulary()
     word, common = words[100 + number * 17], words[number]
-    filters = ({}, {"sessionId": f"session {number}"}, {"minCostUsd": "0.01"}, {"status": "error"})
+    filters: tuple[dict[str, str], ...] = (
+        {},
+        {"sessionId": f"session {number}"},
+        {"minCostUsd": "0.01"},
+        {"status": "error"},
+    )
     return {
         "list": "/api/v1/traces?" + urlencode({"project": project} | filters[number % 4]),
         "list of a week": "/api/v1/traces?" + urlencode({"project": project, **week}),
@@ -96,38 +103,67 @@ def measure_lists(connection: http.client.HTTPConnection) -> list[float]:
 
 
 def measure_deletion(folder: Path) -> None:
-    """Print the p95 of lists while half of the traces is removed and afterwards, and the space given back."""
+    """Print the p95 of lists while half of the traces is removed, while the file shrinks, and afterwards."""
     (before, cpu_before), spans, size = measure_quiet(folder), count_spans(folder), size_of(folder)
     expire_half(folder)
     server = start(folder, DOKIMOS_TRACE_SWEEP_INTERVAL_MS=str(SWEEP_MILLISECONDS))
     try:
-        connection, began_at, cpu = server.connect(), time.perf_counter(), server.cpu()
-        while_removing: list[float] = []
-        state, changed_at = (spans, size), began_at
-        while has_expired(folder) or size_of(folder) > 0.6 * size:
-            while_removing += measure_lists(connection)
-            last, state = state, (count_spans(folder), size_of(folder))
-            changed_at = time.perf_counter() if state != last else changed_at
-            if time.perf_counter() - changed_at > PATIENCE:
-                raise SystemExit(f"Nothing was removed for {PATIENCE} s: {state[0]:,} spans are left.")
-        seconds, cpu = time.perf_counter() - began_at, server.cpu() - cpu
+        connection = server.connect()
+        removing = Phase(server, folder)
+        while has_expired(folder):
+            removing.measure(connection)
+        print(f"{spans - count_spans(folder):,} of {spans:,} spans removed in {removing.describe()}")
+        print_change("while removing", removing.times, before)
+        shrinking = Phase(server, folder)
+        while size_of(folder) > 0.6 * size:
+            shrinking.measure(connection)
+        print(f"the file got {size_of(folder) / size:.0%} of its size in {shrinking.describe()}")
+        if shrinking.times:
+            print_change("while it shrinks", shrinking.times, before)
     finally:
         server.stop()
     after, cpu_after = measure_quiet(folder)
-    removed, slow = spans - count_spans(folder), percentile(before, 0.95)
-    print(
-        f"{removed:,} of {spans:,} spans removed in {seconds:.0f} s ({cpu:.0f} s of CPU with the lists); "
-        f"the file has {size_of(folder) / size:.0%} of its size"
-    )
-    for name, times in (("while removing", while_removing), ("afterwards", after)):
-        p95 = percentile(times, 0.95)
-        print(
-            f"lists {name}: p95 {p95 * 1000:.1f} ms of {len(times)}, {slow * 1000:.1f} before, "
-            f"x{p95 / slow:.2f} (budget {DELETE_BUDGET})"
-        )
+    print_change("afterwards", after, before)
     print(
         f"CPU of a list: {cpu_before * 1000:.2f} ms before, {cpu_after * 1000:.2f} ms afterwards, "
         f"x{cpu_after / cpu_before:.2f}"
+    )
+
+
+class Phase:
+    """What goes on while the server removes something, which has to get on."""
+
+    def __init__(self, server: ServerProcess, folder: Path) -> None:
+        self._server, self._folder = server, folder
+        self._cpu, self._began_at = server.cpu(), time.perf_counter()
+        self._state, self._changed_at = self._look(), self._began_at
+        self.times: list[float] = []
+
+    def measure(self, connection: http.client.HTTPConnection) -> None:
+        """Read lists; ends the program where nothing has been removed for too long."""
+        self.times += measure_lists(connection)
+        last, self._state = self._state, self._look()
+        moment = time.perf_counter()
+        self._changed_at = moment if self._state != last else self._changed_at
+        if moment - self._changed_at > PATIENCE:
+            raise SystemExit(f"Nothing was removed for {PATIENCE} s: {self._state[0]:,} spans are left.")
+
+    def describe(self) -> str:
+        """Say how long it took."""
+        seconds, cpu = time.perf_counter() - self._began_at, self._server.cpu() - self._cpu
+        return f"{seconds:.0f} s ({cpu:.0f} s of CPU with the lists)"
+
+    def _look(self) -> tuple[int, int]:
+        return count_spans(self._folder), size_of(self._folder)
+
+
+def print_change(name: str, times: list[float], before: list[float]) -> None:
+    """Print the p95 of lists beside that of before."""
+    p95, slow = percentile(times, 0.95), percentile(before, 0.95)
+    print(
+        f"lists {name}: p95 {p95 * 1000:.1f} ms of {len(times)}, {slow * 1000:.1f} before, "
+        f"x{p95 / slow:.2f} (budget {DELETE_BUDGET})",
+        flush=True,
     )
 
 
@@ -136,7 +172,8 @@ def measure_quiet(folder: Path) -> tuple[list[float], float]:
     server = start(folder)
     try:
         connection = server.connect()
-        measure_lists(connection)  # the first ones fill caches
+        for _ in range(WARM_UPS):
+            measure_lists(connection)
         cpu = server.cpu()
         times = [each for _ in range(5) for each in measure_lists(connection)]
         return times, (server.cpu() - cpu) / len(times)
