@@ -250,6 +250,8 @@ def test_many_batches_make_few_events_and_the_last_one_has_all_counts(servers, w
     counts = [0]
     while counts[-1] < 60:
         name, data = read_next(watcher)
+        if name == "run.created":  # on PostgreSQL it may arrive after the watcher has
+            continue
         assert name == "run.items"
         counts.append(data["itemCount"])
     assert counts == sorted(counts)
