@@ -76,8 +76,8 @@ def test_what_is_sorted_does_not_share_what_can_change():
     trees = [{"k": {"b": [1], "a": {"x": 2}}} for _ in range(8)]
     ordered = sort_trees(Column(trees))
     for tree in trees:
-        tree["k"]["b"].append(2)  # type: ignore[attr-defined]
-        tree["k"]["a"]["x"] = 3  # type: ignore[call-overload, index]
+        tree["k"]["b"].append(2)  # type: ignore[attr-defined] # it is a list
+        tree["k"]["a"]["x"] = 3  # type: ignore[call-overload, index] # a dict of dicts
     assert ordered == [{"k": {"a": {"x": 2}, "b": [1]}}] * 8
 
 

@@ -225,20 +225,20 @@ def test_a_bad_span_of_protobuf_costs_no_other(api):
         assert stored_spans(api)[f"{1:016x}"].resource == {"service": "app"}
 
 
-def framed(content, field=2):
+def frame(content, field=2):
     """Bytes as a field of protobuf with a length."""
     return varint(field << 3 | 2) + varint(len(content)) + content
 
 
 def test_a_bad_log_record_of_protobuf_costs_no_other(api):
-    good = framed(b"\1" * 16, 9) + framed(b"\1" * 8, 10)
-    not_utf8 = good + framed(b"\xff\xfe", 12)
-    broken_body = good + framed(framed(b"\xff", 1), 5)
-    records = b"".join(framed(each) for each in (not_utf8, good, broken_body))
-    bad_resource = framed(b"\x0a\x05\xff", 1)
-    bad_scope = framed(framed(framed(b"\xff\xfe", 1), 1) + framed(good))
-    groups = (framed(records) + bad_scope, bad_resource + framed(framed(good)))
-    body = b"".join(framed(each, 1) for each in groups)
+    good = frame(b"\1" * 16, 9) + frame(b"\1" * 8, 10)
+    not_utf8 = good + frame(b"\xff\xfe", 12)
+    broken_body = good + frame(frame(b"\xff", 1), 5)
+    records = b"".join(frame(each) for each in (not_utf8, good, broken_body))
+    bad_resource = frame(b"\x0a\x05\xff", 1)
+    bad_scope = frame(frame(frame(b"\xff\xfe", 1), 1) + frame(good))
+    groups = (frame(records) + bad_scope, bad_resource + frame(frame(good)))
+    body = b"".join(frame(each, 1) for each in groups)
     answer = api.post("/v1/logs", content=body, headers={"Content-Type": PROTOBUF})
     assert answer.status_code == 200, answer.content
     partial = ExportLogsServiceResponse.FromString(answer.content).partial_success

@@ -117,7 +117,7 @@ class _Recorder:
             self._held.append(result)
 
     def write(self, results: Sequence[EvalResult]) -> None:
-        """Write results at once, from any thread; where there are none, nothing."""
+        """Write results at once, from any thread; does nothing if there are none."""
         if results:
             self._sink(with_parts(results, self._evaluators))
 

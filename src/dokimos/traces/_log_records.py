@@ -67,7 +67,7 @@ def parse_sent_log(body: bytes, encoding: Encoding) -> LogRecord:
 
 
 def _read_protobuf(data: bytes) -> Iterator[SentLog | str]:
-    """Yield each record of an export, or why it is none: what is wrong with it costs no other."""
+    """Yield each record of an export, or why it was rejected: one that is wrong costs no other."""
     parsers, origins = load_log_parsers(), load_trace_parsers()
     with from_protobuf.as_trace_error():
         groups = list(parsers.parse_request(data).resource_logs)

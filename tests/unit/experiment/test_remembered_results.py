@@ -24,15 +24,15 @@ def in_order(results: Mapping[str, EvalResult]) -> tuple[EvalResult, ...]:
 
 
 @pytest.fixture
-def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The texts that are parsed."""
+def parsed_texts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The texts that are parsed_texts."""
     texts: list[Any] = []
     parse = _remembered_results.parse_json
     monkeypatch.setattr(_remembered_results, "parse_json", lambda text: texts.append(text) or parse(text))
     return texts
 
 
-def test_each_item_gets_results_of_its_own_and_a_text_is_parsed_once(parsed: list[Any]) -> None:
+def test_each_item_gets_results_of_its_own_and_a_text_is_parsed_once(parsed_texts: list[Any]) -> None:
     results = EvalResult("a", 1.0, success=True, metadata={"tries": 2}), EvalResult("b", 0.5, label="c")
     memory = RememberedResults(in_order)
     first, second = memory.load([line_of(*results)]), memory.load([line_of(*results)])
@@ -40,11 +40,11 @@ def test_each_item_gets_results_of_its_own_and_a_text_is_parsed_once(parsed: lis
     assert first is not None
     assert second is not None
     assert all(a.metadata is not b.metadata for a, b in zip(first[1], second[1], strict=True))
-    assert len(parsed) == 1
+    assert len(parsed_texts) == 1
 
 
 def test_results_with_anything_inside_that_could_be_changed_are_parsed_for_each_item(
-    parsed: list[Any],
+    parsed_texts: list[Any],
 ) -> None:
     result = EvalResult("a", 1.0, metadata={"claims": ["x"]})
     memory = RememberedResults(in_order)
@@ -53,7 +53,7 @@ def test_results_with_anything_inside_that_could_be_changed_are_parsed_for_each_
     assert first is not None
     assert second is not None
     assert first[1][0].metadata["claims"] is not second[1][0].metadata["claims"]
-    assert len(parsed) == 2
+    assert len(parsed_texts) == 2
 
 
 def test_no_line_is_taken_for_one_that_is_not_as_the_journal_writes_it() -> None:
@@ -65,11 +65,11 @@ def test_no_line_is_taken_for_one_that_is_not_as_the_journal_writes_it() -> None
     assert memory.load([]) == (Outcome.NOT_JUDGED, ())
 
 
-def test_texts_that_do_not_repeat_are_not_remembered_for_long(parsed: list[Any]) -> None:
+def test_texts_that_do_not_repeat_are_not_remembered_for_long(parsed_texts: list[Any]) -> None:
     memory = RememberedResults(in_order)
     for number in range(MOST_REMEMBERED + 2):
         memory.load([line_of(EvalResult("judge", 0.5, reason=f"reason {number}"))])
     last = memory.load([line_of(EvalResult("judge", 0.5, reason=f"reason {MOST_REMEMBERED + 1}"))])
     assert last is not None
     assert last[1][0].reason == f"reason {MOST_REMEMBERED + 1}"
-    assert len(parsed) == MOST_REMEMBERED + 3
+    assert len(parsed_texts) == MOST_REMEMBERED + 3

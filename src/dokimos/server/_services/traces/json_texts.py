@@ -207,7 +207,7 @@ class JsonTexts:
 
 
 def decode(data: bytes) -> str | None:
-    """Return the text that bytes are, None where they are none."""
+    """Return bytes as text, or None if they are not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
