@@ -43,7 +43,7 @@ def _in_this_process():
         yield
 
 
-def replace(pairs, texts, *, limit):
+def replace(pairs, texts, *, limit, process):
     [(pattern, replacement)] = pairs
     return [text.replace(pattern, replacement) for text in texts], [sum(t.count(pattern) for t in texts)]
 

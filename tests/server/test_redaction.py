@@ -199,12 +199,12 @@ def test_a_span_whose_rules_take_too_long_is_rejected_and_never_stored(serve, mo
 
 
 def test_without_a_process_that_could_be_ended_nothing_is_stored(project, monkeypatch):
-    from dokimos._runtime.search_process import SearchProcessError, search_process
+    from dokimos._runtime.search_process import SearchProcess, SearchProcessError
 
     def refuse(*args, **kwargs):
         raise SearchProcessError("none")
 
-    monkeypatch.setattr(search_process, "replace", refuse)
+    monkeypatch.setattr(SearchProcess, "replace", refuse)
     answer = project.post("/api/v1/traces", json=export(span(1, 1, to=SECRET), project="chat")).json()
     assert answer["rejectedSpans"] == 1
     assert SECRET not in stored(project)

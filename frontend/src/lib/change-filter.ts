@@ -6,7 +6,7 @@ export const CHANGES = ["verdict", "failed", "passed", "worse", "better"] as con
 export type Change = (typeof CHANGES)[number];
 
 export interface ChangeFilter {
-  /** The evaluator that is to see the change; any of them where there is none. */
+  /** The evaluator whose score changed; any evaluator where it is not set. */
   readonly evaluator?: string | undefined;
   readonly change?: Change | undefined;
   /** By how much its score is to have moved at least. */

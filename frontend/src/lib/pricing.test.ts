@@ -16,7 +16,7 @@ describe("a cost", () => {
     }
   });
 
-  it("is no sum where no call has a price", () => {
+  it("is not a sum where no call has a price", () => {
     const none = { costUsd: null, pricedCallCount: 0, unpricedCallCount: 4 };
     expect([costInWords(none), leastCost(none), unpricedNote(none)]).toEqual(["unpriced", "unpriced", ""]);
   });

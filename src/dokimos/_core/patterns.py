@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dokimos._core.pattern_cost import longest_safe_text
-from dokimos._runtime.search_process import SearchProcessError, Span, search_process
+from dokimos._runtime.search_process import SearchProcess, SearchProcessError, Span, search_process
 from dokimos.errors import EvaluationError
 
 LIMIT_SECONDS: Final = 2.0
@@ -44,7 +44,11 @@ def _search(pattern: re.Pattern[str], text: str, whole: bool) -> Span | None:
 
 
 def replace_within_limit(
-    replacements: Sequence[tuple[str, str]], texts: Sequence[str], *, limit: float = LIMIT_SECONDS
+    replacements: Sequence[tuple[str, str]],
+    texts: Sequence[str],
+    *,
+    limit: float = LIMIT_SECONDS,
+    process: SearchProcess = search_process,
 ) -> tuple[list[str], list[int]]:
     """Return texts with all matches of patterns replaced, and how often each pattern matched.
 
@@ -52,13 +56,14 @@ def replace_within_limit(
         replacements: Patterns, each with what takes the place of its matches; one after the other.
         texts: Which share the limit.
         limit: Seconds of CPU time.
+        process: That does it, one call after the other.
 
     Raises:
         EvaluationError: it took longer, or there is no process that could be ended: unlike a search, this
             does without neither.
     """
     try:
-        return search_process.replace(replacements, texts, limit=limit)
+        return process.replace(replacements, texts, limit=limit)
     except SearchProcessError as error:
         raise EvaluationError(f"No process can be started that replaces texts: {error}") from None
     except TimeoutError:

@@ -181,8 +181,11 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
 
 search_process: Final = SearchProcess()
 """The one of this process."""
+slow_search_process: Final = SearchProcess()
+"""Another one, for patterns that are known to be slow: the others do not wait for them."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=search_process.forget)
+    for _process in (search_process, slow_search_process):
+        os.register_at_fork(after_in_child=_process.forget)
 
 
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:

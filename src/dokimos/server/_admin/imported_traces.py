@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeVar
 
 from sqlalchemy import Connection, select
@@ -133,12 +135,16 @@ def _parse_trace(
     redactions = Redactions()
     of_projects = {project: _find_placement(line, project, placements) for project, _, _ in line.spans}
     spans: list[PlacedSpan] = []
-    for project, origin, body in line.spans:
-        record = read_record(body, origin)
-        _check(record.span, line)
-        redacted = redactions.redact_span(record, of_projects[project])
-        if not isinstance(redacted, str):
-            spans.append(PlacedSpan(digest_record(redacted, cache), of_projects[project]))
+    for project, group in groupby(line.spans, key=itemgetter(0)):
+        placement = of_projects[project]
+        records = [read_record(body, origin) for _, origin, body in group]
+        for record in records:
+            _check(record.span, line)
+        spans += (
+            PlacedSpan(digest_record(redacted, cache), placement)
+            for redacted in redactions.redact_spans(records, placement)
+            if not isinstance(redacted, str)
+        )
     # Of log records the file does not say the project: what holds for the spans of their trace does.
     known = [*([] if before is None else [before]), *of_projects.values()]
     whole = _join(known or [_find_placement(line, None, placements)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -55,12 +55,22 @@ class TextSlots:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.setters: list[Callable[[str], None]] = []
+        self.is_changed = False
+        """Whether one of them was replaced by another."""
 
     def add(self, text: str, put: Callable[[str], None]) -> None:
         """Add a text, and what puts another one in its place."""
         if text:
             self.texts.append(text)
             self.setters.append(put)
+
+    def put(self, texts: Iterator[str]) -> None:
+        """Take as many texts as there are, and put each into its place."""
+        for old, put in zip(self.texts, self.setters, strict=True):
+            new = next(texts)
+            if new != old:
+                put(new)
+                self.is_changed = True
 
 
 class _Kind(Enum):

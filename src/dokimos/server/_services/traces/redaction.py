@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any, Final, Literal
 
 from dokimos._core.patterns import replace_within_limit
+from dokimos._runtime.search_process import search_process, slow_search_process
 from dokimos.errors import EvaluationError
 from dokimos.server._redaction_rules import RedactionRule
 from dokimos.server._services.traces.json_texts import JsonTexts, TextSlots, decode
 from dokimos.traces._log_records import SentLog, parse_sent_log
+from dokimos.traces._otlp import Encoding
 from dokimos.traces._otlp_protobuf import parse_message
 from dokimos.traces._otlp_records import RecordOrigin, SpanRecord, dump_map, parse_record
 
 MAX_SECONDS: Final = 2.0
 """CPU time that the rules may take for one span."""
 SHORT_SECONDS: Final = 0.1
-"""The same where they took too long lately: all who have rules wait for them."""
+"""The same where they took too long repeatedly: others whose rules are slow wait for them."""
 _MOST_STOPPED: Final = 3
 _LATELY_SECONDS: Final = 600.0
 _CHECK_SECONDS: Final = 0.5
@@ -31,6 +33,21 @@ _Message = Literal["Span", "Resource", "InstrumentationScope", "LogRecord"]
 
 class RedactionError(Exception):
     """The rules could not be applied in time."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A message whose texts may still be replaced."""
+
+    body: bytes
+    """As it was sent."""
+    dump: Callable[[], bytes]
+    """Returns it as it is now."""
+    texts: TextSlots
+    has_other_changes: bool = False
+
+    def finish(self) -> bytes:
+        return self.dump() if self.texts.is_changed or self.has_other_changes else self.body
 
 
 class Redactor:
@@ -48,21 +65,39 @@ class Redactor:
         self._stopped_count = 0
         self._stopped_at = 0.0
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether the rules take a process to apply; those with keys alone do not."""
+        return bool(self._patterns)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the rules took too long within the last minutes."""
+        return self._stopped_count > 0 and time.monotonic() <= self._stopped_at + _LATELY_SECONDS
+
     def redact_span(self, record: SpanRecord, counts: Counter[str]) -> SpanRecord:
-        """Return a span without what the rules name, in its body and its origin too.
+        """Return a span without what the rules name; as `redact_spans`."""
+        return self.redact_spans([record], counts)[0]
+
+    def redact_spans(self, records: Sequence[SpanRecord], counts: Counter[str]) -> list[SpanRecord]:
+        """Return spans without what the rules name, in their bodies and their origins too.
 
         Args:
-            record: The span.
-            counts: Of what was replaced in its body, by the names of the rules.
+            records: The spans, which share the time that the rules may take.
+            counts: Of what was replaced in their bodies, by the names of the rules.
 
         Raises:
             RedactionError: It took too long.
+            TraceError: One of them cannot be read.
         """
-        origin = self._origins(record.origin)[0]
-        body = self._redact_part("Span", record.body, origin.encoding, counts)
-        if body == record.body and origin == record.origin:
-            return record
-        return parse_record(body, origin)
+        origins = [self._origins(record.origin)[0] for record in records]
+        bodies = self._redact_parts(
+            "Span", [(record.body, record.origin.encoding) for record in records], counts
+        )
+        return [
+            record if body == record.body and origin == record.origin else parse_record(body, origin)
+            for record, body, origin in zip(records, bodies, origins, strict=True)
+        ]
 
     def redact_log(self, log: SentLog, counts: Counter[str]) -> SentLog:
         """Return a log record without what the rules name; raises RedactionError."""
@@ -84,10 +119,10 @@ class Redactor:
         return self._redact_whole(text, counts), counts
 
     def _redact_whole(self, text: str, counts: Counter[str]) -> str:
-        texts = TextSlots()
         result = [text]
+        texts = TextSlots()
         texts.add(text, lambda new: result.__setitem__(0, new))
-        self._replace(texts, counts)
+        self._replace([texts], counts)
         return result[0]
 
     def _redact_origin(self, origin: RecordOrigin) -> tuple[RecordOrigin, Mapping[str, int]]:
@@ -100,46 +135,57 @@ class Redactor:
             schema_url=self._redact_whole(origin.schema_url, counts),
         ), counts
 
-    def _redact_part(
-        self, name: _Message, body: bytes, encoding: Literal["json", "protobuf"], counts: Counter[str]
-    ) -> bytes:
-        texts = TextSlots()
+    def _redact_part(self, name: _Message, body: bytes, encoding: Encoding, counts: Counter[str]) -> bytes:
+        return self._redact_parts(name, [(body, encoding)], counts)[0]
+
+    def _redact_parts(
+        self, name: _Message, parts: Sequence[tuple[bytes, Encoding]], counts: Counter[str]
+    ) -> list[bytes]:
+        own_counts: Counter[str] = Counter()
+        drafts = [self._make_draft(name, body, encoding, own_counts) for body, encoding in parts]
+        self._replace([draft.texts for draft in drafts], own_counts)
+        for rule, number in own_counts.items():
+            counts[rule] += number
+        return [draft.finish() for draft in drafts]
+
+    def _make_draft(self, name: _Message, body: bytes, encoding: Encoding, counts: Counter[str]) -> _Draft:
+        """Return a message without the values of the keys that rules name, and its other texts."""
         before = counts.total()
         if encoding == "json":
             tree = json.loads(body)
-            self._find_texts_of_json(name, tree, texts, counts)
-            self._replace(texts, counts)
-            return body if counts.total() == before else dump_map(tree)
-        message = parse_message(name, body)
-        # Fields that this version does not know may hold texts, which nobody could look into.
-        message.DiscardUnknownFields()
-        is_whole = message.ByteSize() == len(body)
-        self._walk_message(message, texts, counts)
-        self._replace(texts, counts)
-        if is_whole and counts.total() == before:
-            return body
-        redacted: bytes = message.SerializeToString()
-        return redacted
+            draft = _Draft(body, lambda: dump_map(tree), TextSlots())
+            self._find_texts_of_json(name, tree, draft.texts, counts)
+        else:
+            message = parse_message(name, body)
+            # Fields that this version does not know may hold texts, which nobody could look into.
+            message.DiscardUnknownFields()
+            draft = _Draft(body, message.SerializeToString, TextSlots())
+            draft.has_other_changes = message.ByteSize() != len(body)
+            self._walk_message(message, draft.texts, counts)
+        draft.has_other_changes = draft.has_other_changes or counts.total() != before
+        return draft
 
-    def _replace(self, texts: TextSlots, counts: Counter[str]) -> None:
-        if not (texts.texts and self._patterns):
+    def _replace(self, groups: Sequence[TextSlots], counts: Counter[str]) -> None:
+        texts = [text for group in groups for text in group.texts]
+        if not (texts and self._patterns):
             return
         pairs = [(rule.pattern or "", rule.replacement) for rule in self._patterns]
+        process = slow_search_process if self.is_slow else search_process
         try:
-            replaced, numbers = replace_within_limit(pairs, texts.texts, limit=self._find_limit())
+            replaced, numbers = replace_within_limit(pairs, texts, limit=self._find_limit(), process=process)
         except EvaluationError as error:
             self._stopped_count += 1
             self._stopped_at = time.monotonic()
             raise RedactionError(str(error)) from None
         for rule, number in zip(self._patterns, numbers, strict=True):
             counts[rule.name] += number
-        for old, new, put in zip(texts.texts, replaced, texts.setters, strict=True):
-            if new != old:
-                put(new)
+        results = iter(replaced)
+        for group in groups:
+            group.put(results)
 
     def _find_limit(self) -> float:
         """Return how long the rules may take now: shorter for some minutes after they took too long."""
-        if time.monotonic() > self._stopped_at + _LATELY_SECONDS:
+        if not self.is_slow:
             self._stopped_count = 0
         return MAX_SECONDS if self._stopped_count < _MOST_STOPPED else min(SHORT_SECONDS, MAX_SECONDS)
 
@@ -163,6 +209,9 @@ class Redactor:
                     node.value.Clear()
                     node.value.string_value = rule.replacement
                     counts[rule.name] += 1
+                    continue
+                if node.value.WhichOneof("value") == "string_value":  # as most are
+                    texts.add(node.value.string_value, partial(setattr, node.value, "string_value"))
                     continue
             for field, value in node.ListFields():
                 _visit_field(node, field, value, texts, stack)

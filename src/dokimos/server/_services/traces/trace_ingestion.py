@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy.exc import DBAPIError
@@ -30,6 +31,7 @@ from dokimos.server._services.traces.new_spans import (
 )
 from dokimos.server._services.traces.placements import PlacedSpan, Placement, make_placed
 from dokimos.server._services.traces.project_redaction import Redactions, count_redactions
+from dokimos.server._services.traces.redaction import Redactor, make_redactor
 from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.span_logs import PlacedLog
 from dokimos.server._services.traces.span_store import SpanStore
@@ -79,6 +81,14 @@ class _Outcome:
         self.refusal = next((each for each in placements.values() if isinstance(each, str)), self.refusal)
 
 
+class _Thread:
+    """A thread that works on exports, one after the other, and gives way to requests."""
+
+    def __init__(self, name: str, pace: RequestPace) -> None:
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self.pace = pace
+
+
 class TraceIngestion:
     """Takes exports in; when it returns, their spans are on disk."""
 
@@ -100,11 +110,11 @@ class TraceIngestion:
         self._counts = IngestionCounts(Metrics() if metrics is None else metrics)
         self._traces = traces
         self._writer = SpanWriter(traces, self.store)
-        self._pace = RequestPace(serves_requests)
-        self._parser = ThreadPoolExecutor(1, thread_name_prefix="dokimos-traces")
+        self._parsing = _Thread("dokimos-traces", RequestPace(serves_requests))
         # Patterns may take seconds: those who have none do not wait for them.
-        self._redactor = ThreadPoolExecutor(1, thread_name_prefix="dokimos-redaction")
-        self._redaction_pace = RequestPace(serves_requests)
+        self._redaction = _Thread("dokimos-redaction", RequestPace(serves_requests))
+        # And those whose patterns do not, for those whose patterns did lately.
+        self._slow_redaction = _Thread("dokimos-slow-redaction", RequestPace(serves_requests))
 
     async def ingest(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
         """Store the spans of an export.
@@ -115,7 +125,7 @@ class TraceIngestion:
         """
         outcome = _Outcome()
         async with self.queue.take_turn(len(data)):
-            pace = self._pace if len(data) > _SMALL else NO_PAUSES
+            pace = self._parsing.pace if len(data) > _SMALL else NO_PAUSES
             records = pace.keep(iterate_records(data, encoding))
             find_known = partial(self.projects.find_known, principal)
             is_last = False
@@ -126,9 +136,10 @@ class TraceIngestion:
                     spans, is_last = part.spans, part.is_last
                     if spans is None:
                         placements = await self.projects.place(principal, _names_in(part.read))
-                        own_pace = self._redaction_pace if _have_patterns(placements) else pace
+                        thread = self._find_thread(placements)
+                        own_pace = pace if thread is None else thread.pace
                         digest = partial(_digest, part.read, placements, outcome, own_pace)
-                        spans = await self._place(data, placements, digest)
+                        spans = await self._parse(data, digest, thread)
                 await self._store(spans, outcome)
         await self._count("span", outcome)
         if outcome.refusal is not None and not outcome.accepted:
@@ -137,8 +148,8 @@ class TraceIngestion:
 
     def close(self) -> None:
         """End the threads that parse and redact."""
-        self._parser.shutdown()
-        self._redactor.shutdown()
+        for thread in (self._parsing, self._redaction, self._slow_redaction):
+            thread.executor.shutdown()
 
     async def ingest_logs(self, principal: Principal, data: bytes, encoding: Encoding) -> Ingested:
         """Store the log records of an export that name a span.
@@ -155,7 +166,7 @@ class TraceIngestion:
             placements = await self.projects.place(principal, names) if names else {}
             outcome.note_refusals(placements)
             place = partial(_place_logs, batch, placements, outcome)
-            logs = await self._place(data, placements, place)
+            logs = await self._parse(data, place, self._find_thread(placements))
             for start in range(0, len(logs), SPANS_AT_ONCE):
                 part = tuple(logs[start : start + SPANS_AT_ONCE])
                 await self._traces.write(partial(self.store.store_logs, logs=part))
@@ -200,17 +211,21 @@ class TraceIngestion:
         if has_rules:
             self.match_soon()
 
-    async def _place(self, data: bytes, placements: _Placements, place: Callable[[], T]) -> T:
-        return await self._parse(data, place, has_patterns=_have_patterns(placements))
-
-    async def _parse(self, data: bytes, parse: Callable[[], T], *, has_patterns: bool = False) -> T:
+    async def _parse(self, data: bytes, parse: Callable[[], T], thread: _Thread | None = None) -> T:
         try:
-            if len(data) <= _SMALL and not has_patterns:
+            if len(data) <= _SMALL and thread is None:
                 return parse()
-            thread = self._redactor if has_patterns else self._parser
-            return await asyncio.get_running_loop().run_in_executor(thread, parse)
+            executor = (thread or self._parsing).executor
+            return await asyncio.get_running_loop().run_in_executor(executor, parse)
         except TraceError as error:
             raise InvalidRequestError(f"Malformed request body: {error}") from None
+
+    def _find_thread(self, placements: _Placements) -> _Thread | None:
+        """Return the thread that applies the patterns of projects; None where they have none."""
+        redactors = _find_redactors(placements)
+        if not redactors:
+            return None
+        return self._slow_redaction if any(each.is_slow for each in redactors) else self._redaction
 
 
 def _do_nothing() -> None:
@@ -237,18 +252,15 @@ def _read_part(
     read = _check_records(batch, outcome.reasons)
     placements = find_known(_names_in(read))
     spans = None
-    if placements is not None and not _have_patterns(placements):
+    if placements is not None and not _find_redactors(placements):
         spans = _digest(read, placements, outcome, pace)
     return _Part(read if spans is None else [], spans, len(batch) < SPANS_AT_ONCE)
 
 
-def _have_patterns(placements: _Placements) -> bool:
-    return any(
-        rule.pattern is not None
-        for placement in placements.values()
-        if not isinstance(placement, str)
-        for rule in placement.redaction
-    )
+def _find_redactors(placements: _Placements) -> list[Redactor]:
+    """Return what applies the patterns of projects."""
+    redactors = (make_redactor(each.redaction) for each in placements.values() if not isinstance(each, str))
+    return [each for each in redactors if each is not None and each.has_patterns]
 
 
 def _names_in(spans: Iterable[_ReadSpan]) -> set[str | None]:
@@ -284,16 +296,18 @@ def _digest(
     cache = DigestCache()
     for group in _group_by_trace(part):
         cache.begin_trace()
-        for record, project in pace.keep(group):
+        for project, of_project in groupby(group, key=itemgetter(1)):
             placement = placements[project]
+            records = [record for record, _ in of_project]
             if isinstance(placement, str):
-                outcome.reasons[placement] += 1
+                outcome.reasons[placement] += len(records)
                 continue
-            redacted = outcome.redactions.redact_span(record, placement) if placement.redaction else record
-            if isinstance(redacted, str):
-                outcome.reasons[redacted] += 1
-            else:
-                spans.append(make_placed((digest_record(redacted, cache), placement)))
+            redacted = outcome.redactions.redact_spans(records, placement) if placement.redaction else records
+            for each in pace.keep(redacted):
+                if isinstance(each, str):
+                    outcome.reasons[each] += 1
+                else:
+                    spans.append(make_placed((digest_record(each, cache), placement)))
     return spans
 
 
