@@ -19,12 +19,14 @@ from tests.server.event_watcher import Watcher
 from tests.server.gate_runs import diff, end, gate, items_of, run_of, send, start
 from tests.server.server_process import PATIENT, Process, execute, wait_until
 from tests.server.test_comparisons import CountingComparer, engine_of, use, wait_for_verdicts
+from tests.server.trace_server import export, span
 
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._api.accounts import key_ring
 from dokimos.server._db.tables import RUNS
 from dokimos.server._services.comparisons import comparisons, stored_comparisons
 from dokimos.server._services.errors import UnavailableError
+from dokimos.server._services.traces import trace_projects
 from dokimos.server._workers import maintenance
 
 ADMIN = {"Authorization": "Bearer admin-key"}
@@ -274,6 +276,37 @@ def test_a_key_that_is_taken_away_stops_also_where_the_notification_is_lost(repl
 
     assert key_ring._RELOAD_SECONDS <= 5
     assert second.get("/api/v1/api-keys", headers=key).status_code == 401
+
+
+def test_what_one_server_is_to_redact_the_others_redact_as_well(replicas, monkeypatch):
+    monkeypatch.setattr(trace_projects, "_SECONDS", 1e6)  # what a server knows, it takes for true that long
+    first, second = replicas()
+    heard, hub = [], second.app.state.events
+    publish = hub.publish
+    monkeypatch.setattr(hub, "publish", lambda id, event: (heard.append(event.run_id), publish(id, event)))
+    names = itertools.count()
+
+    def is_listening():
+        start(first, project=f"p{next(names)}")
+        return any(heard)
+
+    wait_until(is_listening, "the second server listens")
+    run = start(first, project="chat")
+    wait_until(lambda: run in heard, "it hears of the run, and so of its project")
+    assert second.post("/v1/traces", json=export(span(1, 1), project="chat")).json() == {}
+
+    rules = {"rules": [{"name": "secrets", "keys": ["secret"]}]}
+    path = "/api/v1/projects/chat/redaction-rules"
+    assert first.put(path, json=rules).status_code == 200
+    numbers = itertools.count(2)
+
+    def is_redacted():
+        spans = export(span(next(numbers), 1, secret="swordfish"), project="chat")
+        assert second.post("/v1/traces", json=spans).json() == {}
+        [rule] = first.get(path).json()["rules"]
+        return rule["replacedCount"] > 0
+
+    wait_until(is_redacted, "the second server knows of the rules")
 
 
 @pytest.mark.parametrize(("expires", "loads"), [(False, 1), (True, 2)])

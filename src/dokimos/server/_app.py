@@ -152,13 +152,14 @@ _ROUTERS: Final = (
 _CHECKS: Final = (Depends(authorize), Depends(check_query))
 """What each request passes, whatever its route."""
 
-_RULE_EVENTS: Final = (
+_PROJECT_EVENTS: Final = (
     EventKind.TRACE_EVAL_RULE_CHANGED,
     EventKind.TRACE_EVAL_RULE_DELETED,
     EventKind.PROJECT_CREATED,
+    EventKind.PROJECT_UPDATED,
     EventKind.PROJECT_DELETED,
 )
-"""After which no server may rely on the rules and the names of projects that it knows."""
+"""After which no server may rely on the rules, the settings and the names of projects that it knows."""
 
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
@@ -313,7 +314,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 async def _work_in_background(state: State) -> AsyncIterator[None]:
     """Run all that happens without a request, until the context ends; the first to start stops last."""
 
-    def forget_rules() -> None:
+    def forget_projects() -> None:
         state.trace_ingestion.projects.forget()
         state.matching.wake_for_rules()
         state.scoring.wake()
@@ -333,9 +334,9 @@ async def _work_in_background(state: State) -> AsyncIterator[None]:
             {
                 AlertsQueued: state.alerts.wake,
                 JobsChanged: state.judging.wake,
-                RulesChanged: forget_rules,
+                RulesChanged: forget_projects,
             },
-            dict.fromkeys(_RULE_EVENTS, forget_rules),
+            dict.fromkeys(_PROJECT_EVENTS, forget_projects),
         ) as relay,
         deliver_alerts(state.alerts, state.database, state.vault),
         maintain(state.database, state.settings, state.comparisons),
