@@ -42,6 +42,13 @@ def answer_from_a_copy(question):
     os.waitpid(copy, 0)
     return question.upper()
 
+def answer_by_a_run(question):
+    plan = Experiment([Example.of(question, question.upper())], answer, [ExactMatch()])
+    return plan.run(quiet=True, journal=False).item_results[0].actual_outputs["output"]
+
+def answer_by_a_run_with_workers(question):
+    return Experiment([Example.of(question)], answer, [ExactMatch()], processes=2).run()
+
 def fail(question):
     raise ValueError(f"no answer to {question}")
 
@@ -131,6 +138,31 @@ def test_a_script_without_a_main_guard_asks_nothing_twice_and_is_told_once(app):
     assert len(Path("asked").read_text().split()) == 8, "the run before it was repeated by workers"
     assert process.stderr.count("Traceback") == 1
     assert "if __name__ == '__main__':" in process.stderr.splitlines()[-1]
+
+
+def test_a_task_may_run_an_experiment_that_has_no_workers_of_its_own(app):
+    assert run(app, app.answer_by_a_run, processes=2).pass_rate == 1.0
+    result = run(app, app.answer_by_a_run_with_workers, processes=2)
+    errors = {item.error.partition(" (")[0] for item in result.item_results}
+    assert len(errors) == 1
+    assert "cannot have workers, too. Run it with processes=1." in errors.pop()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is killed by a signal")
+def test_a_worker_that_is_killed_before_it_is_ready_is_not_blamed_on_the_script(app, monkeypatch):
+    Path("killed_app.py").write_text(
+        "import os, signal\nfrom printing_app import *\n"
+        "if os.getpid() != int(os.environ['PARENT']):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "def task(question):\n    return question\n"
+    )
+    monkeypatch.setenv("PARENT", str(os.getpid()))
+    monkeypatch.delitem(sys.modules, "killed_app", raising=False)
+    import killed_app
+
+    with pytest.raises(
+        ConfigurationError, match=r"before it was ready: killed by SIGKILL\. Where memory runs out"
+    ):
+        run(app, killed_app.task, processes=2)
 
 
 def test_what_this_machine_does_not_allow_is_told_before_the_run(app, monkeypatch):

@@ -17,6 +17,7 @@ from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, PRINTED, de
 from dokimos.experiment._worker_output import print_output
 from dokimos.experiment._worker_script import SCRIPT_ADVICE, WORKER_NAME, is_worker
 
+_KILL_ADVICE: Final = "Where memory runs out, a process is killed, too: run with fewer of them."
 _TOO_MANY: Final = (
     "Run with fewer processes, or raise what this machine allows (ulimit -n and ulimit -u say what)."
 )
@@ -31,7 +32,10 @@ class ProcessHost:
 
     def open(self) -> None:
         if is_worker():
-            raise ConfigurationError(f"This run was started by a worker process of another. {SCRIPT_ADVICE}")
+            raise ConfigurationError(
+                "This run was started in a worker process of another one, by its task or an evaluator, and "
+                "cannot have workers, too. Run it with processes=1."
+            )
 
     def create(self, number: int) -> ProcessHandle:
         return ProcessHandle(number)
@@ -68,6 +72,8 @@ class ProcessHandle(WorkerHandle):
                 print_output(*message[1:])
         except (EOFError, OSError):
             ended = f"A worker process ended before it was ready: {self.describe_end()}."
+            if self._was_killed:
+                advice = _KILL_ADVICE if advice else ""
             raise ConfigurationError(f"{ended} {advice}".rstrip()) from None
         if message[0] == FAILED:
             raise ConfigurationError(
@@ -95,6 +101,11 @@ class ProcessHandle(WorkerHandle):
     @property
     def has_ended(self) -> bool:
         return self._process.exitcode is not None
+
+    @property
+    def _was_killed(self) -> bool:
+        """Whether a signal ended it, so that it is not what the script does."""
+        return (self._process.exitcode or 0) < 0
 
     def describe_end(self) -> str:
         self._process.join(END_SECONDS)
