@@ -71,6 +71,14 @@ def _with_hash(index: int, example: Example) -> SourcedExample:
     return _new_sourced(index, example, text, content_hash(text))
 
 
+def count_examples(dataset: Dataset | DatasetStream, shard: tuple[int, int] | None) -> int | None:
+    """Return the number of examples of a shard, None if it is not known before the end."""
+    if not isinstance(dataset, Dataset):
+        return None
+    first, step = shard or (1, 1)
+    return len(range(first - 1, len(dataset), step))
+
+
 class ExampleSource:
     """Iterates over a data set once, selects the shard and counts the examples."""
 
@@ -106,12 +114,7 @@ class ExampleSource:
     @property
     def example_count(self) -> int | None:
         """The number of examples, None if it is not known before the end."""
-        if not isinstance(self._dataset, Dataset):
-            return None
-        if self._shard is None:
-            return len(self._dataset)
-        first, step = self._shard
-        return len(range(first - 1, len(self._dataset), step))
+        return count_examples(self._dataset, self._shard)
 
     async def input_keys(self) -> set[str]:
         """Return the names of the inputs of the first 100 examples, or of the first one of a slow source."""

@@ -118,7 +118,9 @@ class Experiment:
     async def run_async(self, **keywords: Unpack[RunOptionKeywords]) -> ExperimentResult:
         """Carry the experiment out on the event loop that is running; tells how it ended, as `run` does."""
         from dokimos.experiment._runner import Runner
+        from dokimos.experiment._worker_script import end_second_start
 
+        end_second_start()
         result = await Runner(self, with_keywords(self.options, keywords)).run()
         self._announce_result(result, keywords)
         return result
@@ -131,7 +133,9 @@ class Experiment:
 
     def _launch(self, launch: Launch | None, keywords: Mapping[str, Any]) -> ExperimentResult:
         from dokimos.experiment._runner import Runner
+        from dokimos.experiment._worker_script import end_second_start
 
+        end_second_start()
         return Runner(self, with_keywords(self.options, keywords), launch=launch).run_sync()
 
     @staticmethod
@@ -153,7 +157,9 @@ class Experiment:
         """
         from dokimos._runtime.concurrency import run_sync
         from dokimos.experiment._rescoring import rescore_async
+        from dokimos.experiment._worker_script import end_second_start
 
+        end_second_start()
         options = with_keywords(RunOptions(), keywords)
         chosen = as_evaluators(evaluators)
         parallelism = checks.require_positive("parallelism", parallelism)

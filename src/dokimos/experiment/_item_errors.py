@@ -59,32 +59,37 @@ class CommonErrors:
 
     def __init__(self) -> None:
         self._counts: Counter[Hashable] = Counter()
-        self._texts: dict[Hashable, str] = {}
+        self._examples: dict[Hashable, tuple[int, str]] = {}
+        """The index and the text of the first item, in the order of the data set, with each kind."""
         self._lock = threading.Lock()
 
     def add(self, item: ItemResult) -> None:
         if item.error is not None:
-            self._count("", item.error, item.error_detail)
+            self._count(item.index, "", item.error, item.error_detail)
             return
         for result in item.eval_results:
             if result.error is not None:
-                self._count(f"{result.name}: ", result.error, result.error_detail)
+                self._count(item.index, f"{result.name}: ", result.error, result.error_detail)
 
     def common(self) -> str:
         """Return one line that names the most common error, "" if there is none."""
         if not self._counts:
             return ""
-        [(kind, count)] = self._counts.most_common(1)
+        # Items end in another order each time; what is said of them should not depend on it.
+        kind = min(self._counts, key=lambda kind: (-self._counts[kind], self._examples[kind]))
+        count, (_, text) = self._counts[kind], self._examples[kind]
         times = "once" if count == 1 else f"{count} times"
-        return f"The most common error ({times}): {self._texts[kind]}"
+        return f"The most common error ({times}): {text}"
 
-    def _count(self, source: str, error: str, detail: ErrorDetail | None) -> None:
+    def _count(self, index: int, source: str, error: str, detail: ErrorDetail | None) -> None:
         kind = (source, error_key(error, detail))
         with self._lock:
-            if kind not in self._texts:
-                if len(self._texts) >= MOST_KINDS:
-                    return
-                self._texts[kind] = append_place(to_single_line(source + error, LONGEST_SHOWN), detail)
+            earlier = self._examples.get(kind)
+            if earlier is None and len(self._examples) >= MOST_KINDS:
+                return
+            if earlier is None or index < earlier[0]:
+                text = append_place(to_single_line(source + error, LONGEST_SHOWN), detail)
+                self._examples[kind] = index, text
             self._counts[kind] += 1
 
 

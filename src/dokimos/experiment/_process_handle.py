@@ -9,28 +9,33 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from dokimos._core.text import error_text
 from dokimos._runtime.file_access import files_read
 from dokimos.errors import ConfigurationError
 from dokimos.experiment._worker_handle import END_SECONDS, WorkerHandle
-from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, decode, encode
+from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, PRINTED, decode, decode_number, encode
+from dokimos.experiment._worker_output import print_output
+from dokimos.experiment._worker_script import SCRIPT_ADVICE, WORKER_NAME, is_worker
 
-_WORKER_NAME: Final = "dokimos-worker"
-_MAIN_ADVICE: Final = (
-    "A script that starts a run has to be a file that each worker imports, with what starts the run under "
-    "if __name__ == '__main__':."
+_KILL_ADVICE: Final = "Where memory runs out, a process is killed, too: run with fewer of them."
+_TOO_MANY: Final = (
+    "Run with fewer processes, or raise what this machine allows (ulimit -n and ulimit -u say what)."
 )
 
 
 class ProcessHost:
     """This machine, on which worker processes are started."""
 
-    advice = _MAIN_ADVICE
+    advice = SCRIPT_ADVICE
     announcement = ""
     waits_for_all = True
 
     def open(self) -> None:
-        if multiprocessing.current_process().name.startswith(_WORKER_NAME):
-            raise ConfigurationError(f"This run was started by a worker process of another. {_MAIN_ADVICE}")
+        if is_worker():
+            raise ConfigurationError(
+                "This run was started in a worker process of another one, by its task or an evaluator, and "
+                "cannot have workers, too. Run it with processes=1."
+            )
 
     def create(self, number: int) -> ProcessHandle:
         return ProcessHandle(number)
@@ -47,22 +52,28 @@ class ProcessHandle(WorkerHandle):
 
         super().__init__(number)
         context = multiprocessing.get_context("spawn")
-        self._connection, self._other_end = context.Pipe()
-        name = f"{_WORKER_NAME}-{number}"
+        with _describing_limits(number):
+            self._connection, self._other_end = context.Pipe()
+        name = f"{WORKER_NAME}-{number}"
         self._process = context.Process(target=run_worker, args=(self._other_end,), name=name)
 
     def start(self) -> None:
-        with _interrupts_blocked():
-            self._process.start()
-        self._other_end.close()
+        try:
+            with _describing_limits(self.number), _interrupts_blocked():
+                self._process.start()
+        finally:
+            self._other_end.close()
 
     def prepare(self, setup: bytes, advice: str) -> None:
         try:
             self._connection.send_bytes(encode(NO_JOB, (bool(files_read.started_ns),)))
             self._connection.send_bytes(setup)
-            message = decode(self._connection.recv_bytes())
+            while (message := decode(self._connection.recv_bytes()))[0] == PRINTED:
+                print_output(*message[1:])
         except (EOFError, OSError):
             ended = f"A worker process ended before it was ready: {self.describe_end()}."
+            if self._was_killed:
+                advice = _KILL_ADVICE if advice else ""
             raise ConfigurationError(f"{ended} {advice}".rstrip()) from None
         if message[0] == FAILED:
             raise ConfigurationError(
@@ -91,6 +102,11 @@ class ProcessHandle(WorkerHandle):
     def has_ended(self) -> bool:
         return self._process.exitcode is not None
 
+    @property
+    def _was_killed(self) -> bool:
+        """Whether a signal ended it, so that it is not what the script does."""
+        return (self._process.exitcode or 0) < 0
+
     def describe_end(self) -> str:
         self._process.join(END_SECONDS)
         code = self._process.exitcode
@@ -102,7 +118,11 @@ class ProcessHandle(WorkerHandle):
     def _read(self, on_message: Callable[[bytes], None]) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
-                on_message(self._connection.recv_bytes())
+                data = self._connection.recv_bytes()
+                if decode_number(data) == NO_JOB:
+                    print_output(*decode(data)[1:])
+                else:
+                    on_message(data)
 
     def _write(self) -> None:
         # In a thread of its own: a worker that computes may not read for a while.
@@ -111,6 +131,15 @@ class ProcessHandle(WorkerHandle):
                 self._connection.send_bytes(data)
             except OSError:
                 return  # it has ended, as the other thread hears, too
+
+
+@contextlib.contextmanager
+def _describing_limits(number: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # no file, process or memory is left
+        problem = f"Worker process {number} cannot be started: {error_text(error)}."
+        raise ConfigurationError(f"{problem} {_TOO_MANY}") from error
 
 
 @contextlib.contextmanager

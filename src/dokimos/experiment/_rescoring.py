@@ -13,12 +13,13 @@ from dokimos._runtime.loop_watch import LoopWatch
 from dokimos.datasets._answer_replay import recorded_task
 from dokimos.errors import BudgetExceededError, ConfigurationError, EvaluationError
 from dokimos.evaluators import _base as base
+from dokimos.experiment._executor import Executor
 from dokimos.experiment._experiment import EvaluatorSource
 from dokimos.experiment._item_errors import status_of
 from dokimos.experiment._item_scoring import build_choice_error, choose_evaluators, evaluate_all
 from dokimos.experiment._model_calls import ModelCalls
 from dokimos.experiment._remote_item import RemoteItem
-from dokimos.experiment._run_options import RunOptions, executor_of
+from dokimos.experiment._run_options import RunOptions, executor_for
 from dokimos.experiment._task_calls import TaskCaller
 from dokimos.experiment._worker_pool import WorkerPool
 from dokimos.experiment._worker_setup import plan_scoring
@@ -48,7 +49,8 @@ async def rescore_async(
     limit = options.evaluator_timeout
     completed = False
     watch = LoopWatch({} if limit is None else {base.__file__: limit})
-    rescoring = _Rescoring(evaluators, calls, parallelism, options)
+    executor = executor_for(max((len(run.item_results) for run in result.runs), default=0), options)
+    rescoring = _Rescoring(evaluators, calls, parallelism, options, executor)
     try:
         with watch:
             rescored = await rescoring.of(result)
@@ -65,15 +67,20 @@ class _Rescoring:
     """Scores the items of a result with one set of evaluators."""
 
     def __init__(
-        self, evaluators: EvaluatorSource, calls: ModelCalls, parallelism: int, options: RunOptions
+        self,
+        evaluators: EvaluatorSource,
+        calls: ModelCalls,
+        parallelism: int,
+        options: RunOptions,
+        executor: Executor,
     ) -> None:
         self._evaluators = evaluators
         self._calls = calls
         self._caller = TaskCaller(recorded_task(), options, None)
-        setup = plan_scoring(evaluators, options, parallelism=parallelism)
+        setup = plan_scoring(evaluators, options, executor, parallelism=parallelism)
         self._pool: WorkerPool | None = None
         if setup is not None:
-            self._pool = WorkerPool(setup, executor_of(options), self._caller, parallelism=parallelism)
+            self._pool = WorkerPool(setup, executor, self._caller, parallelism=parallelism)
         self._parallelism = parallelism if self._pool is None else self._pool.items_at_once
         fixed = () if callable(evaluators) else evaluators
         self._infos: dict[str, EvaluatorInfo] = {evaluator.name: evaluator.info() for evaluator in fixed}

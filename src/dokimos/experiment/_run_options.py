@@ -120,6 +120,14 @@ def executor_of(options: RunOptions) -> Executor:
     return LocalExecutor() if options.processes == 1 else ProcessExecutor(options.processes)
 
 
+def executor_for(items: int | None, options: RunOptions) -> Executor:
+    """Return the same for so many items: no process is started that would have nothing to do."""
+    executor = executor_of(options)
+    if items is None or type(executor) is not ProcessExecutor:
+        return executor
+    return ProcessExecutor(max(min(executor.processes, items), 1))
+
+
 class CallOptionKeywords(TypedDict, total=False):
     """The fields of `RunOptions` that concern scoring and calls of models, as keyword arguments."""
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import RunResult
 from dokimos.evaluators._base import Evaluator
+from dokimos.experiment._example_source import count_examples
 from dokimos.experiment._item_scoring import all_inline
 from dokimos.experiment._model_calls import ModelCalls
 from dokimos.experiment._outage import Outage
 from dokimos.experiment._progress import Progress, make_progress
 from dokimos.experiment._reporters import Reporters
-from dokimos.experiment._run_options import RunOptions, executor_of
+from dokimos.experiment._run_options import RunOptions, executor_for
 from dokimos.experiment._run_record import RunRecord
 from dokimos.experiment._task import task_attribute
 from dokimos.experiment._task_calls import TaskCaller
@@ -72,10 +73,11 @@ class RunState:
             prices=plan.prices,
             dataset=plan.dataset,
         )
-        setup = plan_workers(plan, options)
+        executor = executor_for(count_examples(plan.dataset, options.shard), options)
+        setup = plan_workers(plan, options, executor)
         pool = None
         if setup is not None:
-            pool = WorkerPool(setup, executor_of(options), caller, parallelism=plan.parallelism)
+            pool = WorkerPool(setup, executor, caller, parallelism=plan.parallelism)
         parallelism = plan.parallelism if pool is None else pool.items_at_once
         state = cls(
             plan=plan,

@@ -31,6 +31,8 @@ RETURNED: Final = "returned"
 RAISED: Final = "raised"
 """What ended the work on a job, and would have ended a run in one process."""
 UNREADABLE: Final = "unreadable"
+PRINTED: Final = "printed"
+"""What the worker has printed: the name of the stream, and the text."""
 OUTCOME: Final = "outcome"
 DONE: Final = "done"
 NUMBER_BYTES: Final = 8

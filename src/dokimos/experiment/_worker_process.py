@@ -39,6 +39,8 @@ from dokimos.experiment._worker_messages import (
     decode_number,
     encode,
 )
+from dokimos.experiment._worker_output import SharedConnection, send_output
+from dokimos.experiment._worker_script import note_script_imported
 from dokimos.experiment._worker_setup import WorkerSetup
 from dokimos.judges._run_scope import RunScope, current_scope, enter_scope
 
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 
 
 _NO_COUNTS: Final = (0, 0, None)
+_SEND_ADVICE: Final = (
+    "Return values that can be pickled, such as texts, numbers, lists and maps, or run without workers."
+)
 
 
 def run_worker(connection: Connection) -> None:
@@ -57,7 +62,10 @@ def run_worker(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    serve(connection)
+    note_script_imported()
+    shared = SharedConnection(connection)
+    send_output(shared)
+    serve(shared)
 
 
 class Connection(Protocol):
@@ -236,7 +244,8 @@ class _Worker:
         try:
             data = encode(number, (OUTCOME, *sent))
         except Exception as error:
-            text = f"what the task returned cannot be sent from its process: {format_located_error(error)}"
+            problem = format_located_error(error).rstrip(".")
+            text = f"what the task returned cannot be sent from its process: {problem}. {_SEND_ADVICE}"
             failed = TaskOutcome({}, outcome.metrics, text, detail=describe_exception(error))
             data = encode(number, (OUTCOME, *failed))
         self._send_bytes(data)

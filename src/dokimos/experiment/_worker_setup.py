@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from dokimos._core.tracebacks import format_located_error
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators._base import Evaluator
-from dokimos.experiment._run_options import RunOptions, executor_of
+from dokimos.experiment._run_options import RunOptions
 from dokimos.experiment._task import Task, prepare, task_attribute
 from dokimos.experiment._worker_messages import NO_JOB, encode
 
 if TYPE_CHECKING:
+    from dokimos.experiment._executor import Executor
     from dokimos.experiment._experiment import EvaluatorSource, Experiment
 
 
@@ -41,18 +42,22 @@ class WorkerSetup:
             ) from error
 
 
-def plan_workers(plan: Experiment, options: RunOptions) -> WorkerSetup | None:
+def plan_workers(plan: Experiment, options: RunOptions, executor: Executor) -> WorkerSetup | None:
     """Return what leaves the process of a run; None where nothing does."""
     task = plan.task if _may_leave(plan.task) else None
-    return plan_scoring(plan.evaluators, options, parallelism=plan.parallelism, task=task)
+    return plan_scoring(plan.evaluators, options, executor, parallelism=plan.parallelism, task=task)
 
 
 def plan_scoring(
-    evaluators: EvaluatorSource, options: RunOptions, *, parallelism: int, task: Task | None = None
+    evaluators: EvaluatorSource,
+    options: RunOptions,
+    executor: Executor,
+    *,
+    parallelism: int,
+    task: Task | None = None,
 ) -> WorkerSetup | None:
     """Return what leaves the process that scores; None where nothing does."""
     portable = () if callable(evaluators) else tuple(filter(_is_portable, evaluators))
-    executor = executor_of(options)
     if not executor.workers or (task is None and not portable):
         return None
     return WorkerSetup(
