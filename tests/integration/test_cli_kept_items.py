@@ -5,14 +5,12 @@ import sys
 
 import pytest
 
-from dokimos._cli import presentation
+from dokimos._cli import presentation, suite_run
 from dokimos._cli.main import run_command
 from dokimos.experiment._kept_items import KeptItems
 
 EXPERIMENT = """
-from dataclasses import dataclass
-
-from dokimos import Dataset, Evaluator, Example, Experiment, evaluator
+from dokimos import Dataset, Example, Experiment, evaluator
 from dokimos.evaluators import ExactMatch
 
 KINDS = ["pass", "fail", "task error", "warning", "error", "skip", "parts error", "other"]
@@ -41,18 +39,15 @@ def parts(case):
         raise RuntimeError("no parts")
     return {"a": 1.0, "b": 0.25}
 
-@dataclass(frozen=True, kw_only=True)
-class Skipped(Evaluator):
-    requires = ("context",)
-
-    def score(self, case):
-        raise AssertionError("it has nothing to score")
+@evaluator(name="Skipped", thresholds={"a": 0.5})
+def skips(case):
+    return {"a": None}
 
 def make():
     return Experiment(dataset, task, [ExactMatch(), soft, hard, parts], name="kinds")
 
 def skipped():
-    return Experiment(dataset, task, [ExactMatch(), Skipped()], name="skipped")
+    return Experiment(dataset, task, [ExactMatch(), skips], name="skipped")
 
 def broken():
     def task(question):
@@ -69,6 +64,7 @@ def chosen():
 def several():
     return Experiment(dataset, task, [ExactMatch(), soft, hard], name="several", runs=2)
 """
+KINDS = ["pass", "fail", "task error"]
 VOLATILE = re.compile(r"\d{8}-\d{6}-\w+|[\d.]+ (?:ms|s|min)\b|[\d.]+ µs")
 COMMANDS = [
     ["make"],
@@ -86,11 +82,28 @@ COMMANDS = [
 ]
 
 
+SUITE = """
+name: kinds
+agent: kinds:task
+evaluations:
+  metrics:
+    - {type: standard, metric: equality}
+    - {type: standard, metric: f1_score, enabled: false}
+test_cases:
+"""
+
+
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DOKIMOS_RUN_DIR", raising=False)
     (tmp_path / "kinds.py").write_text(EXPERIMENT)
+    cases = [
+        f"  - {{name: {kind} {n}, input: {kind} {n}, ground_truth: right}}\n"
+        for n in range(4)
+        for kind in KINDS
+    ]
+    (tmp_path / "suite.yaml").write_text(SUITE + "".join(cases))
     yield
     sys.modules.pop("kinds", None)
 
@@ -114,8 +127,18 @@ def test_what_is_printed_of_a_run_does_not_depend_on_which_items_it_keeps(comman
     assert (run(capsys, *start), run(capsys, *resume)) == few
 
 
-@pytest.mark.parametrize(("options", "kept"), [([], 20), (["-o", "report.json"], 32), (["--fail-fast"], 2)])
-def test_items_that_passed_are_kept_only_where_a_report_wants_them(options, kept, monkeypatch):
+@pytest.mark.parametrize(
+    ("target", "options", "kept"),
+    [
+        ("make", [], 20),
+        ("make", ["-o", "report.json"], 32),
+        ("make", ["--fail-fast"], 2),
+        ("skipped", [], 8),
+        ("skipped", ["-o", "report.json"], 32),
+    ],
+)
+def test_items_that_passed_are_kept_only_where_a_report_wants_them(target, options, kept, monkeypatch):
+    """Also where a metric lacked data on each of them, which is said once for all."""
     results = []
     show = presentation.Presentation.show
 
@@ -124,5 +147,38 @@ def test_items_that_passed_are_kept_only_where_a_report_wants_them(options, kept
         return show(self, result)
 
     monkeypatch.setattr(presentation.Presentation, "show", record)
-    run_command(["run", "kinds.py:make", *options])
+    run_command(["run", f"kinds.py:{target}", *options])
+    assert len(results[0].item_results) == kept
+
+
+SUITES = [
+    ["test", "suite.yaml"],
+    ["test", "suite.yaml", "-q"],
+    ["test", "suite.yaml", "-q", "--strict"],
+    ["test", "suite.yaml", "-q", "--runs", "2"],
+    ["test", "suite.yaml", "-q", "--allow-errors", "100"],
+    ["--debug", "test", "suite.yaml", "-q"],
+    ["run", "suite.yaml", "-q"],
+]
+
+
+@pytest.mark.parametrize("start", SUITES, ids=" ".join)
+def test_what_is_printed_of_a_suite_does_not_depend_on_which_cases_it_keeps(start, capsys, monkeypatch):
+    few = run(capsys, *start)
+    monkeypatch.setattr(KeptItems, "of", lambda *_: KeptItems.ALL)
+    assert run(capsys, *start) == few
+    assert "4 passed" in few[0] or "8 passed" in few[0]
+
+
+@pytest.mark.parametrize(("options", "kept"), [(["-q"], 8), ([], 12), (["-q", "-o", "report.json"], 12)])
+def test_cases_that_passed_are_kept_only_where_they_are_printed_or_reported(options, kept, monkeypatch):
+    results = []
+    show = suite_run._print
+
+    def record(result, **keywords):
+        results.append(result)
+        show(result, **keywords)
+
+    monkeypatch.setattr(suite_run, "_print", record)
+    run_command(["test", "suite.yaml", *options])
     assert len(results[0].item_results) == kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -142,13 +143,14 @@ def what_was_reported(reporter: MemoryReporter) -> Any:
 
 @settings(max_examples=80, deadline=None)
 @given(
-    items=st.lists(ITEMS, min_size=1, max_size=6),
+    items=st.lists(ITEMS, min_size=1, max_size=6) | st.lists(ITEMS, min_size=9, max_size=14),
     runs=st.integers(1, 2),
     shard=st.sampled_from([None, (1, 2)]),
     share=st.floats(0, 1),
     damaged=st.none() | st.integers(0, 10_000),
     kept=st.sampled_from(KeptItems),
     has_reporter=st.booleans(),
+    one_by_one=st.booleans(),
     options=st.fixed_dictionaries(
         {
             "retry_errors": st.booleans(),
@@ -165,6 +167,7 @@ def test_finished_items_are_what_their_whole_items_would_be(
     damaged: int | None,
     kept: KeptItems,
     has_reporter: bool,
+    one_by_one: bool,
     options: dict[str, Any],
 ) -> None:
     plan = plan_of(items, runs=runs)
@@ -184,7 +187,10 @@ def test_finished_items_are_what_their_whole_items_would_be(
         with patch.object(KeptItems, "of", lambda *_: kept):
             with patch.object(FinishedItems, "counter", lambda *_, **__: None):
                 whole = finish(plans[0], run_dir=first, resume=run_id, **options)
-            quick = finish(plans[1], run_dir=second, resume=run_id, **options)
+            with ExitStack() as patches:
+                if one_by_one:
+                    patches.enter_context(patch.object(FinishedItemCounter, "count_next", lambda *_: 0))
+                quick = finish(plans[1], run_dir=second, resume=run_id, **options)
 
         assert what_counts(quick, second / run_id) == what_counts(whole, first / run_id)
         assert what_was_reported(reporters[1]) == what_was_reported(reporters[0])
@@ -211,23 +217,31 @@ def test_a_run_is_loaded_as_it_is_where_nothing_is_remembered(
     assert len({id(result.metadata) for result in results}) == len(results), "nobody shares what is theirs"
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("keep_results", [False, True])
-def test_finished_items_are_not_read_as_a_whole(keep_results: bool, monkeypatch: Any, tmp_path: Path) -> None:
+def test_finished_items_are_not_read_as_a_whole(
+    keep_results: bool, together: bool, monkeypatch: Any, tmp_path: Path
+) -> None:
     """Else the property above would hold of two runs that do the same."""
     item = Planned({"output": 'a","e":"b'}, CallMetrics(latency_ms=0.25), "passed", "Because.", {"a": 1.0})
     plan = plan_of([item] * 5, runs=2)
     run_id = str(plan.run(run_dir=tmp_path).run_id)
-    counts = []
-    count = FinishedItemCounter.count
+    counts: list[int | None] = []
+    count, count_next = FinishedItemCounter.count, FinishedItemCounter.count_next
 
     def record(counter: FinishedItemCounter, *arguments: Any) -> Any:
         results = count(counter, *arguments)
         counts.append(None if results is None else len(results))
         return results
 
+    def record_next(counter: FinishedItemCounter, *arguments: Any) -> int:
+        counts.append(count_next(counter, *arguments) if together else 0)
+        return counts[-1] or 0
+
     monkeypatch.setattr(FinishedItemCounter, "count", record)
+    monkeypatch.setattr(FinishedItemCounter, "count_next", record_next)
 
     result = plan.run(run_dir=tmp_path, resume=run_id, keep_results=keep_results)
 
-    assert counts == [3] * 10
+    assert counts == ([5] if together else [0, 3] * 5) * 2
     assert [run.total_count for run in result.runs] == [5, 5]

@@ -58,7 +58,9 @@ def execute_suite(
     planned = None if loop is None else estimate_first(target, loop.settings)
     if loop is None or planned is None:
         return 0
-    settings = planned
+    # Each case is printed unless it is to be quiet; the summary takes those that did not pass.
+    needs_all = bool(outputs) or loop.compares_items or not quiet
+    settings = replace(planned, extra={**planned.extra, "needs_all_items": needs_all})
     is_kept = not settings.extra.get("no_journal")
 
     def show(result: ExperimentResult) -> None:

@@ -16,7 +16,11 @@ from dokimos._core.score_range import ScoreRange, share_of
 if TYPE_CHECKING:
     from dokimos._core.results import EvalResult
 
+DISABLED: Final = "The metric is disabled."
+"""Why a metric was skipped that nobody has to be warned of."""
 HISTOGRAM_BINS: Final = 10
+MOST_SKIP_REASONS: Final = 64
+"""Reasons of one evaluator that are counted: each may name its item."""
 _MOST_PENDING: Final = 256
 """Different scores of an evaluator that are counted before they are added to its sums."""
 
@@ -56,6 +60,8 @@ class EvaluatorSummary:
     """The range of the scores, None for 0..1."""
     labels: Mapping[str, int] = field(default_factory=dict)
     """How often each label was given, the most frequent first."""
+    skip_reasons: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """How often it was skipped for each reason, the most frequent first; of many, the first ones."""
 
     __pydantic_config__ = WIRE_CONFIG
 
@@ -99,7 +105,8 @@ class EvaluatorTally:
 
     __slots__ = (
         "_pending", "errors", "failed", "histogram", "labels", "metrics", "name", "passed", "priced",
-        "score_range", "score_sum", "scored", "skipped", "square_sum", "tokenized", "undecided",
+        "score_range", "score_sum", "scored", "skip_reasons", "skipped", "square_sum", "tokenized",
+        "undecided",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -111,38 +118,51 @@ class EvaluatorTally:
         self.metrics = CallMetrics()
         self.score_range: ScoreRange | None = None
         self.labels: Counter[str] = Counter()
+        self.skip_reasons: Counter[str] = Counter()
         self._pending: dict[float, int] = {}
         """How often each score was given that the sums and the histogram do not have yet."""
 
-    def add(self, result: EvalResult) -> None:
+    def add(self, result: EvalResult, count: int = 1) -> None:
+        """Count a result, or `count` equal ones without a cost."""
         score = result.score
         if result.error is not None:
-            self.errors += 1
-            self.undecided += result.expects_verdict
+            self.errors += count
+            self.undecided += count * result.expects_verdict
         elif score is not None:
-            self.scored += 1
+            self.scored += count
             if result.score_range is None:
                 # Scores repeat, and with their exact sums added later, this takes 0.2 us instead of 0.6.
                 pending = self._pending
-                pending[score] = pending.get(score, 0) + 1
+                pending[score] = pending.get(score, 0) + count
                 if len(pending) > _MOST_PENDING:
                     self._add_pending()
             else:
                 self.score_range = result.score_range
-                self._add_scores(score, share_of(score, result.score_range), 1)
+                self._add_scores(score, share_of(score, result.score_range), count)
         if result.skipped is not None:
-            self.skipped += 1
+            self.skipped += count
+            self._add_skip_reasons({result.skipped: count})
         if result.success is not None:
             if result.success:
-                self.passed += 1
+                self.passed += count
             else:
-                self.failed += 1
+                self.failed += count
         if result.label is not None:
-            self.labels[result.label] += 1
+            self.labels[result.label] += count
         metrics = result.metrics
         if metrics is not None:
             has_tokens = metrics.tokens is not None
             self.add_cost(metrics, int(has_tokens), int(has_tokens and metrics.cost_usd is not None))
+
+    def _add_skip_reasons(self, reasons: Mapping[str, int]) -> None:
+        for reason, count in reasons.items():
+            # Nobody is told of a metric that was disabled, so that one is told apart from all others.
+            if (
+                reason in self.skip_reasons
+                or len(self.skip_reasons) < MOST_SKIP_REASONS
+                or reason == DISABLED
+            ):
+                self.skip_reasons[reason] += count
 
     def _add_pending(self) -> None:
         for score, count in self._pending.items():
@@ -159,6 +179,7 @@ class EvaluatorTally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.score_range = self.score_range or other.score_range
         self.labels.update(other.labels)
+        self._add_skip_reasons(other.skip_reasons)
         self.histogram = [a + b for a, b in zip(self.histogram, other.histogram, strict=True)]
         self.add_cost(other.metrics, other.tokenized, other.priced)
 
@@ -170,5 +191,9 @@ class EvaluatorTally:
     def summary(self) -> EvaluatorSummary:
         self._add_pending()
         values = {name: getattr(self, name) for name in self.__slots__ if name != "_pending"}
-        ranked = sorted(self.labels.items(), key=lambda entry: (-entry[1], entry[0]))
-        return EvaluatorSummary(**values | {"histogram": tuple(self.histogram), "labels": dict(ranked)})
+        ranked = {name: _rank(values[name]) for name in ("labels", "skip_reasons")}
+        return EvaluatorSummary(**values | {"histogram": tuple(self.histogram)} | ranked)
+
+
+def _rank(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))

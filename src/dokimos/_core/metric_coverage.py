@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from dokimos._core.evaluator_summary import DISABLED
 from dokimos._core.means import UNIT, units_of
 from dokimos._core.number_format import percent, to_single_line
 
 if TYPE_CHECKING:
     from dokimos._core.results import EvalResult, ExperimentResult
 
-DISABLED: Final = "The metric is disabled."
-"""Why a metric was skipped that nobody has to be warned of."""
 FEWEST_ERRORS: Final = 2
 """A single error may be chance, and says nothing of the metric."""
 LONGEST_CAUSE: Final = 200
@@ -82,10 +81,10 @@ def find_skipped_metrics(result: ExperimentResult) -> list[SkippedMetric]:
     for metric in result.summary.evaluators:
         if metric.applicable or not metric.skipped:
             continue
-        reasons = Counter(r.skipped for r in _results_of(result, metric.name) if r.skipped != DISABLED)
-        if reasons:
-            [(reason, _)] = reasons.most_common(1)
-            skipped.append(SkippedMetric(metric.name, reasons.total(), reason or ""))
+        count = metric.skipped - metric.skip_reasons.get(DISABLED, 0)
+        if count:
+            reason = next(reason for reason in metric.skip_reasons if reason != DISABLED)
+            skipped.append(SkippedMetric(metric.name, count, reason))
     return skipped
 
 

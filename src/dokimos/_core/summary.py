@@ -166,14 +166,7 @@ class Tally:
         self, outcome: Outcome, results: Iterable[EvalResult], metrics: CallMetrics | None
     ) -> bool:
         """Count an item by what became of it. Return whether a result is an error, which may be a warning."""
-        self.total += 1
-        if outcome is _PASSED:
-            self.passed += 1
-        elif outcome is Outcome.INFORMATIONAL:
-            self.informational += 1
-        elif outcome is not Outcome.NOT_JUDGED:
-            self.failed += 1
-            self.errored += outcome is Outcome.ERRORED
+        self._count(outcome, 1)
         erring = False
         evaluators = self._evaluators
         for result in results:
@@ -181,12 +174,32 @@ class Tally:
             if result.error is not None:
                 erring = True
         if metrics is not None:
-            self._add_metrics(metrics)
+            self.add_metrics(metrics)
         return erring
+
+    def add_equal_outcomes(self, outcome: Outcome, results: Iterable[EvalResult], count: int) -> None:
+        """Count items as `add_outcome` does, whose results are equal and have neither errors nor costs."""
+        self._count(outcome, count)
+        for result in results:
+            self._evaluator(result.name).add(result, count)
+
+    def _count(self, outcome: Outcome, count: int) -> None:
+        self.total += count
+        if outcome is _PASSED:
+            self.passed += count
+        elif outcome is Outcome.INFORMATIONAL:
+            self.informational += count
+        elif outcome is not Outcome.NOT_JUDGED:
+            self.failed += count
+            self.errored += count * (outcome is Outcome.ERRORED)
 
     def add_latency(self, latency_ms: float) -> None:
         """Count how long a task took of which nothing else was measured."""
         self._latencies[_latency_bin(latency_ms)] += 1
+
+    def add_latencies(self, latencies_ms: Iterable[float]) -> None:
+        """Count several as `add_latency` does."""
+        self._latencies.update(map(_latency_bin, latencies_ms))
 
     def add_summary(self, other: RunSummary) -> None:
         for name in _COUNTS:
@@ -229,7 +242,8 @@ class Tally:
             tally = self._evaluators[name] = EvaluatorTally(name)
         return tally
 
-    def _add_metrics(self, metrics: CallMetrics) -> None:
+    def add_metrics(self, metrics: CallMetrics) -> None:
+        """Count what the task of an item cost."""
         if metrics.latency_ms is not None:
             self.add_latency(metrics.latency_ms)
         if metrics.tokens_in is None and metrics.tokens_out is None and metrics.cost_usd is None:

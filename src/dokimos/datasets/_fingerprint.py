@@ -31,6 +31,8 @@ _OPTIONS: Final[dict[str, Any]] = {
 _encode: Final = (
     _make_encoder(None, jsonable, _quoted, None, ":", ",", True, False, False) if _make_encoder else None
 )
+_PLAIN: Final = bytes(set(range(32, 127)) - set(b'"\\'))
+"""Characters that JSON in ASCII has as they are."""
 BATCH: Final = 64
 """How many examples are hashed in one go."""
 
@@ -58,6 +60,43 @@ def canonical_json(example: Example) -> str:
     if example.metrics is not None:
         members.append(f'"metrics":{_object(jsonable(example.metrics))}')
     return f"{{{','.join(members)}}}"
+
+
+def canonical_jsons(examples: Sequence[Example]) -> list[str]:
+    """Return what `canonical_json` does of each example.
+
+    Where no text has to be escaped, which is found out for all of them in one go, this takes half as long.
+    """
+    texts: list[Any] = []
+    for example in examples:
+        inputs, expected = example.inputs, example.expected_outputs
+        if len(inputs) != 1 or len(expected) > 1 or example.actual_outputs is not None:
+            break
+        if example.metrics is not None or example.actual_error is not None:
+            break
+        texts += *inputs.items(), *expected.items(), (example.id or "",)
+    else:
+        flat = list(chain.from_iterable(texts))
+        if set(map(type, flat)) == {str} and _is_plain("".join(flat)):
+            return list(map(_join_plain, examples))
+    return list(map(canonical_json, examples))
+
+
+def _is_plain(text: str) -> bool:
+    """Say whether a text stands in JSON as it is."""
+    return text.isascii() and not text.encode().translate(None, _PLAIN)
+
+
+def _join_plain(example: Example) -> str:
+    """Return the canonical JSON of an example whose texts are plain, metadata apart."""
+    ((key, text),) = example.inputs.items()
+    id = "" if example.id is None else f'"id":"{example.id}",'
+    metadata = f',"metadata":{_object(example.metadata)}' if example.metadata else ""
+    rest = f'{id}"inputs":{{"{key}":"{text}"}}{metadata}}}'
+    if not example.expected_outputs:
+        return f"{{{rest}"
+    ((key, text),) = example.expected_outputs.items()
+    return f'{{"expectedOutputs":{{"{key}":"{text}"}},{rest}'
 
 
 @dataclass(frozen=True, slots=True)

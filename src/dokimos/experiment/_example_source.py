@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -17,7 +18,7 @@ from dokimos._core.text import pluralize
 from dokimos._core.tracebacks import format_located_error
 from dokimos._runtime.concurrency import call_in_thread
 from dokimos.datasets._dataset import Dataset, DatasetStream
-from dokimos.datasets._fingerprint import canonical_json
+from dokimos.datasets._fingerprint import canonical_json, canonical_jsons
 from dokimos.errors import ConfigurationError, DatasetError, DokimosError
 from dokimos.experiment._redaction import Redact, redact_example
 
@@ -59,11 +60,17 @@ def content_hash(example_json: str) -> str:
     return digest.hexdigest()
 
 
-def hash_number(example: Example) -> int:
-    """Return the content hash of an example as a number."""
-    digest = _EMPTY_HASH.copy()
-    digest.update(canonical_json(example).encode())  # which is ASCII
-    return int.from_bytes(digest.digest(), "big")
+def hash_numbers(examples: Sequence[Example]) -> array[int]:
+    """Return the content hashes of examples as numbers."""
+    digests = []
+    for text in canonical_jsons(examples):
+        digest = _EMPTY_HASH.copy()
+        digest.update(text.encode())  # which is ASCII
+        digests.append(digest.digest())
+    numbers = array("Q", b"".join(digests))
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
 
 
 def _with_hash(index: int, example: Example) -> SourcedExample:
@@ -148,21 +155,30 @@ class ExampleSource:
         async with self._turn:
             return await call_in_thread(next, self, None)
 
-    def pass_over(self, is_done: Callable[[int, int, Example], bool]) -> None:
-        """Pass over the examples that come next, as far as `is_done` says so of index, hash and example.
+    def pass_over(self, take: Callable[[range, array[int], Sequence[Example]], int]) -> None:
+        """Pass over the examples that come next, as many as `take` has taken, until it takes none.
 
-        None is passed over where their hashes have not been computed before.
+        It gets the indexes of those that come next, and the hashes and examples of the whole data set. None
+        is passed over where their hashes have not been computed before.
         """
         hashes = self._known_hashes
         if hashes is None or type(self._dataset) is not Dataset:
             return
         first, step = self._shard or (1, 1)
-        examples = self._dataset.examples
-        for index in range(self.seen, len(hashes)):
-            if index % step == first - 1 and not is_done(index, hashes[index], examples[index]):
+        while True:
+            start = self.seen + (first - 1 - self.seen) % step
+            taken = take(range(start, len(hashes), step), hashes, self._dataset.examples)
+            if not taken:
                 return
-            self._next()
-            self.seen = index + 1
+            self._skip(start + (taken - 1) * step + 1 - self.seen)
+
+    def _skip(self, count: int) -> None:
+        """Take this many examples that nobody needs."""
+        self.seen += count
+        while count and self._ahead:
+            self._ahead.popleft()
+            count -= 1
+        next(islice(self._examples, count, count), None)
 
     def __iter__(self) -> Iterator[SourcedExample]:
         return self

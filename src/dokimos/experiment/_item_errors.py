@@ -106,3 +106,11 @@ class ErrorLimit:
             allowed = units_of(self._limit) * tally.total
             return tally.total >= SHARE_FROM_ITEMS and tally.errored * UNIT > allowed
         return tally.errored > self._limit
+
+    def is_kept_by_success(self, tally: Tally) -> bool:
+        """Say whether it stays kept, where it is, with any number of further items without an error.
+
+        A share of the errors counts from a number of items on, which such an item may make up.
+        """
+        is_share = isinstance(self._limit, float)
+        return not (is_share and tally.errored) or tally.total >= SHARE_FROM_ITEMS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,24 +20,28 @@ from dokimos._core.wire import from_json
 from dokimos.errors import DokimosError
 
 CHECKSUM: Final = "c"
-_BEFORE: Final = b',"c":"'
+CHECK: Final = b',"c":"'
 _DIGITS: Final = 8
-_TAIL: Final = len(_BEFORE) + _DIGITS + len(b'"}\n')
+_TAIL: Final = len(CHECK) + _DIGITS + len(b'"}\n')
 _MAX_INTEGER: Final = 2**53
 """Larger whole numbers are not exact in JSON readers that have only doubles."""
 _HASH: Final = re.compile("[0-9a-f]{16}")
-_HEAD: Final = re.compile(
-    rb'\{"t":"(?:(item)|eval)","r":(\d{1,9}),"i":(\d{1,15}),(?(1)"h":"([0-9a-f]{16})",)'
-)
+HEAD: Final = re.compile(rb'\{"t":"(?:(item)|eval)","r":(\d{1,9}),"i":(\d{1,15}),(?(1)"h":"([0-9a-f]{16})",)')
 """How lines about items begin, as the journal writes them."""
-_ITEM: Final = b'{"t":"item","r":'
-_ERROR: Final = re.compile(rb'"e"\s*:')
+ITEM: Final = b'{"t":"item","r":'
+ERROR: Final = re.compile(rb'"e"\s*:')
 _OUTPUTS: Final = b',"o":{'
-_METRICS: Final = b',"m":{'
-_END_OF_ITEM: Final = re.compile(
+METRICS: Final = b',"m":{'
+RESULTS: Final = b',"v":'
+END_OF_ITEM: Final = re.compile(
     rb',"m":(?:\{"latencyMs":(\d{1,12}\.\d{1,20})\}|(\{[^{}]*\})),"c":"[0-9a-f]{8}"\}\n'
 )
 """How the line of an item ends. No text has such quotes in it, since they are escaped there."""
+
+NO_RESULTS: Final = b"-"
+"""What stands for the results of an item without such lines; it is not JSON."""
+UNUSUAL: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError, DokimosError)
+"""What reading a line raises that is not as the journal writes it."""
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ def read_head(line: bytes) -> tuple[int, int, int | None] | None:
     It is read from the first characters, a fifth of the work of parsing all of it, once the checksum has
     vouched for the rest. None for any other line: `read_record` says what it is.
     """
-    head = _HEAD.match(line)
+    head = HEAD.match(line)
     if head is None or line[-_TAIL:] != b',"c":"%08x"}\n' % zlib.crc32(line[:-_TAIL]):
         return None
     _, run_index, index, example_hash = head.groups()
@@ -84,13 +88,13 @@ def read_cost(line: bytes) -> float | CallMetrics | None:
     Raises:
         ValueError: for a line that may say that the task errored, or that the journal has not written so.
     """
-    if not line.startswith(_ITEM) or _ERROR.search(line) is not None:
+    if not line.startswith(ITEM) or ERROR.search(line) is not None:
         raise ValueError("the line may have an error")
-    place = line.rfind(_METRICS)
+    place = line.rfind(METRICS)
     if place < 0:
-        _expect(line[-_TAIL : -_TAIL + len(_BEFORE)] == _BEFORE and b'"m"' not in line)
+        _expect(line[-_TAIL : -_TAIL + len(CHECK)] == CHECK and b'"m"' not in line)
         return None
-    end = _END_OF_ITEM.match(line, place)
+    end = END_OF_ITEM.match(line, place)
     if end is None:
         raise ValueError("the line does not end with its cost")
     latency = end[1]
@@ -105,7 +109,7 @@ def read_outputs(line: bytes) -> dict[str, Any]:
     Raises:
         ValueError: for a line that the journal has not written so.
     """
-    end = line.rfind(_METRICS)
+    end = line.rfind(METRICS)
     start = line.find(_OUTPUTS) + len(_OUTPUTS) - 1
     try:
         # Only the outputs are balanced from there to the end: what looks like them in an example is not.
@@ -120,7 +124,18 @@ def read_outputs(line: bytes) -> dict[str, Any]:
 
 def cut_results(line: bytes) -> bytes:
     """Return the JSON of the results in a line; of one by another tool, what is not JSON."""
-    return line[line.find(b',"v":') + 5 : -_TAIL] if line[-_TAIL : -_TAIL + len(_BEFORE)] == _BEFORE else b""
+    return (
+        line[line.find(RESULTS) + len(RESULTS) : -_TAIL]
+        if line[-_TAIL : -_TAIL + len(CHECK)] == CHECK
+        else b""
+    )
+
+
+def join_results(lines: Sequence[bytes]) -> bytes:
+    """Return the JSON of the results in an item's lines, one below the other: none has a line feed in it."""
+    if len(lines) == 1:
+        return cut_results(lines[0])
+    return b"\n".join(map(cut_results, lines)) if lines else NO_RESULTS
 
 
 def read_record(line: bytes) -> dict[str, Any] | None:
@@ -142,8 +157,8 @@ def _is_whole(line: bytes, record: Mapping[str, Any]) -> bool:
     Raises:
         ValueError: where the checksum is another one.
     """
-    if line[-_TAIL : -_TAIL + len(_BEFORE)] == _BEFORE:
-        content, digits = line[:-_TAIL], line[-_TAIL + len(_BEFORE) : -3].decode()
+    if line[-_TAIL : -_TAIL + len(CHECK)] == CHECK:
+        content, digits = line[:-_TAIL], line[-_TAIL + len(CHECK) : -3].decode()
     elif CHECKSUM in record:  # written anew by another tool
         plain = {key: value for key, value in record.items() if key != CHECKSUM}
         content, digits = compact_json(plain)[:-1].encode("utf-8", "replace"), record[CHECKSUM]

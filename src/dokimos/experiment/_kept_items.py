@@ -36,7 +36,5 @@ _NOT_PASSED = frozenset((Outcome.FAILED, Outcome.ERRORED))
 
 
 def is_problem(outcome: Outcome, results: Iterable[EvalResult]) -> bool:
-    """Say whether an item did not pass, or a result of it is an error or was skipped."""
-    return outcome in _NOT_PASSED or any(
-        [result.error is not None or result.skipped is not None for result in results]
-    )
+    """Say whether an item did not pass, or a result of it is an error."""
+    return outcome in _NOT_PASSED or any([result.error is not None for result in results])

@@ -36,6 +36,11 @@ class Outage:
         self._ahead = 0
         """No example before this one is known to get a verdict."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether an endpoint was found to be down, so that results have to be recorded."""
+        return self._breakers.has_opened
+
     def record_task_outage(self, down: EndpointDownError) -> None:
         """Record that the application could not reach its endpoint."""
         if down.history and self.reason is None:

@@ -50,6 +50,10 @@ class Progress(Protocol):
         """Called after every item; `ran` is false where its output was recorded earlier."""
         ...
 
+    def pass_over_items(self) -> None:
+        """Called after items, one or several, that an earlier process has finished; they have not begun."""
+        ...
+
 
 class Silent:
     """Shows nothing."""
@@ -64,6 +68,8 @@ class Silent:
     def start_item(self, index: int) -> None: ...
 
     def end_item(self, index: int, *, ran: bool) -> None: ...
+
+    def pass_over_items(self) -> None: ...
 
 
 class ProgressLine:
@@ -148,6 +154,9 @@ class PlainProgress:
 
     def end_item(self, index: int, *, ran: bool) -> None:
         self._line.pace.end_item(index, ran=ran)
+        self.pass_over_items()
+
+    def pass_over_items(self) -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._every
@@ -188,6 +197,8 @@ class LiveProgress:
     def end_item(self, index: int, *, ran: bool) -> None:
         self._line.pace.end_item(index, ran=ran)
 
+    def pass_over_items(self) -> None: ...
+
 
 class NotebookProgress:
     """A bar below the cell, drawn anew at intervals and taken away at the end."""
@@ -216,6 +227,9 @@ class NotebookProgress:
 
     def end_item(self, index: int, *, ran: bool) -> None:
         self._line.pace.end_item(index, ran=ran)
+        self.pass_over_items()
+
+    def pass_over_items(self) -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._every

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Container, Coroutine
+from array import array
+from collections.abc import Callable, Container, Coroutine, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
@@ -182,19 +183,25 @@ class Repeat:
         state, repeat_index, clock = self._state, self._repeat_index, time.perf_counter
         deadline, is_late = 0.0, False
 
-        def take(index: int, example_hash: int, example: Example) -> bool:
+        def take(indexes: range, hashes: array[int], examples: Sequence[Example]) -> int:
             nonlocal is_late
             is_late = clock() > deadline
-            if self._is_stopped or is_late:
-                return False
-            results = counter.count((repeat_index, index), example_hash, example)
+            if self._is_stopped or is_late or not indexes:
+                return 0
+            if self._may_take_several():
+                taken = counter.count_next(repeat_index, indexes, hashes, examples)
+                if taken:
+                    state.progress.pass_over_items()
+                    return taken
+            index = indexes.start
+            results = counter.count((repeat_index, index), hashes[index], examples[index])
             if results is None:
-                return False
+                return 0
             state.outage.record_results(index, results)
-            state.progress.end_item(index, ran=False)
+            state.progress.pass_over_items()
             if self._error_limit.is_exceeded(self._tally) or state.outage.reason is not None:
                 self._stop_soon()
-            return True
+            return 1
 
         while not self._is_stopped and not self._is_cut_short:
             deadline, is_late = self._last_yield + YIELD_SECONDS, False
@@ -204,6 +211,10 @@ class Repeat:
                 return
             await asyncio.sleep(0)
             self._last_yield = clock()
+
+    def _may_take_several(self) -> bool:
+        """Say whether no finished item can stop the run, so that none has to be looked at by itself."""
+        return not self._state.outage.has_begun and self._error_limit.is_kept_by_success(self._tally)
 
     async def _run_item(self, sourced: SourcedExample, worker: asyncio.Task[Any] | None) -> ItemResult:
         state, record = self._state, self._record

@@ -15,7 +15,8 @@ from dokimos.datasets._dataset import Dataset, DatasetStream
 from dokimos.datasets._dataset_source import DatasetSource
 from dokimos.errors import JournalError
 from dokimos.evaluators._base import Evaluator
-from dokimos.experiment._example_source import ExampleSource, hash_number
+from dokimos.experiment._example_source import ExampleSource, hash_numbers
+from dokimos.experiment._item_index import TOGETHER
 from dokimos.experiment._run_provenance import scrub_source, source_hash
 from dokimos.experiment._task import task_name
 
@@ -127,15 +128,15 @@ def check_examples(dataset: Dataset | DatasetStream, stored: StoredRun) -> array
     """
     if next(stored.positions, None) is None:
         return None
-    recorded_hash = stored.first_hashes()
+    recorded = stored.first_hashes()
     hashes = array("Q")
     differences = []
-    for index, example in enumerate(_examples_of(dataset)):
-        now = hash_number(example)
-        hashes.append(now)
-        before = recorded_hash(index)
-        if before != now and before is not None:
-            differences.append(f"item {index} ({example.id or 'no id'}) differs")
+    examples = iter(_examples_of(dataset))
+    while some := list(islice(examples, TOGETHER)):
+        start, now = len(hashes), hash_numbers(some)
+        hashes += now
+        for index in recorded.find_changes(start, now):
+            differences.append(f"item {index} ({some[index - start].id or 'no id'}) differs")
     gone = {index for _, index in stored.positions_from(len(hashes))}
     differences += [f"item {index} is gone" for index in sorted(gone)]
     fingerprint = (stored.manifest.get("dataset") or {}).get("fingerprint")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -12,7 +14,8 @@ from dokimos._core.json_parsing import parse_json
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.wire import from_json
 from dokimos.errors import JournalError
-from dokimos.experiment._item_index import ItemIndex, Position
+from dokimos.experiment._item_index import FirstHashes, ItemIndex, Position
+from dokimos.experiment._journal_blocks import ItemLines, read_heads
 from dokimos.experiment._journal_lines import ReporterRecords, read_head, read_record
 from dokimos.experiment._run_journal import JOURNAL_FILE
 from dokimos.experiment._run_manifest import read_manifest
@@ -21,6 +24,8 @@ from dokimos.experiment._stored_item import StoredItem, read_results
 MOST_LINES_NAMED: Final = 5
 BLOCK: Final = 64 * 1024
 """How much of a journal is read at once."""
+MOST_AT_ONCE: Final = 4 * BLOCK
+"""How far apart lines may be that are read together."""
 
 
 class StoredRun:
@@ -128,6 +133,24 @@ class StoredRun:
         offset, of_results = offsets
         return self._read_line(offset), [self._read_line(place) for place in of_results]
 
+    def usual_lines(self, run_index: int, indexes: range, hashes: array[int]) -> ItemLines | None:
+        """Return the lines of the first of these items that have the usual ones, each with its hash.
+
+        None where none of them does. They are no more than are worth to be in memory.
+        """
+        if self._void:
+            return None
+        while indexes:
+            offsets = self._index.usual_offsets(run_index, indexes, hashes)
+            if not offsets.items:
+                return None
+            start = min(min(offsets.items), min(offsets.results))
+            last = max(max(offsets.items), max(offsets.results))
+            if last - start <= MOST_AT_ONCE:
+                return ItemLines(self._read_piece(start, last), start, offsets)
+            indexes = indexes[: len(offsets.items) // 2]
+        return None
+
     def example(self, position: Position) -> dict[str, Any] | None:
         """Return the wire form of an item's example, None if its line is damaged.
 
@@ -156,19 +179,10 @@ class StoredRun:
             if metrics is not None:
                 yield from_json(CallMetrics, metrics)
 
-    def first_hashes(self) -> Callable[[int], int | None]:
-        """Return a function that tells the hash of an item in the first repeat that has it, as a number."""
-        repeats = [(run_index, self._end_of(run_index)) for run_index in self._index.repeats]
-        hash_number = self._index.hash_number
-
-        def find(index: int) -> int | None:
-            for run_index, end in repeats:
-                found = hash_number((run_index, index)) if index < end else None
-                if found is not None:
-                    return found
-            return None
-
-        return find
+    def first_hashes(self) -> FirstHashes:
+        """Return the hash of each item in the first repeat that has it."""
+        ends = {run_index: self._end_of(run_index) for run_index in self._index.repeats}
+        return FirstHashes(self._index, ends)
 
     def hash_of(self, position: Position) -> str:
         """Return the content hash of an item's example."""
@@ -179,29 +193,41 @@ class StoredRun:
             self._file.close()
 
     def _scan(self) -> None:
-        offset, number, index = self.intact_size, self._lines, self._index
         with self._path.open("rb", buffering=BLOCK) as file:
-            file.seek(offset)
-            for line in file:
-                if line[-1:] != b"\n":
-                    break  # cut short by a kill, or half written: the record does not count yet
-                number += 1
-                head = read_head(line)
-                if head is None:
-                    self._index_record(number, offset, line)
-                else:
-                    # The run was taken up again after the `done` line before it, if there is one.
-                    self.outcome = None
-                    run_index, item_index, example_hash = head
-                    if example_hash is None:
-                        index.add_results((run_index, item_index), offset)
-                    else:
-                        position = (run_index, item_index)
-                        is_new = index.add_new_item(position, offset, example_hash)
-                        if not is_new and not self._is_repeated(position, line):
-                            index.add_usual_item(position, offset, example_hash)
-                offset += len(line)
-        self.intact_size, self._lines = offset, number
+            file.seek(self.intact_size)
+            while block := file.read(BLOCK):
+                block += file.readline()
+                # What is behind the last end was cut short by a kill, or half written: it does not count yet.
+                lines = block.split(b"\n")[:-1]
+                if not lines:
+                    break
+                heads = read_heads(lines)
+                if heads is None:
+                    self._scan_each(lines)
+                    continue
+                # The run was taken up again after the `done` line before them, if there is one.
+                self.outcome = None
+                offsets = _find_offsets(lines, self.intact_size)
+                self._index.add_all(heads, offsets, add_again=self._add_again)
+                self._lines += len(lines)
+                self.intact_size = offsets[-1] + len(lines[-1]) + 1
+
+    def _scan_each(self, lines: Iterable[bytes]) -> None:
+        """Read lines one by one."""
+        for content in lines:
+            line, offset = content + b"\n", self.intact_size
+            self._lines += 1
+            self.intact_size += len(line)
+            head = read_head(line)
+            if head is None:
+                self._index_record(self._lines, offset, line)
+            else:
+                self.outcome = None
+                self._index.add_all([head], [offset], add_again=self._add_again)
+
+    def _add_again(self, position: Position, offset: int, example_hash: int) -> None:
+        if not self._is_repeated(position, self._line_at(offset)):
+            self._index.add_usual_item(position, offset, example_hash)
 
     def _index_record(self, number: int, offset: int, line: bytes) -> None:
         record = read_record(line)
@@ -255,9 +281,26 @@ class StoredRun:
         self._place = offset + len(line)
         return line
 
+    def _read_piece(self, start: int, last: int) -> bytes:
+        """Return what the journal has from `start` to the end of the line that begins at `last`."""
+        if self._file is None:
+            raise JournalError(f"{self._path} is missing.")
+        place, self._place = self._place, -1
+        if place != start:
+            self._file.seek(start)
+        piece = self._file.read(last - start) + self._file.readline()
+        self._place = start + len(piece)
+        return piece
+
     def _example_at(self, offset: int) -> dict[str, Any] | None:
         (place, example), self._latest = self._latest, (-1, None)
         return example if place == offset else self._record(offset).get("x")
+
+
+def _find_offsets(lines: Sequence[bytes], start: int) -> list[int]:
+    """Return where lines begin that come without their ends, the first of them at `start`."""
+    sizes = [len(line) + 1 for line in lines[:-1]]
+    return list(accumulate(sizes, initial=start))
 
 
 def truncate_torn_line(folder: Path, intact_size: int) -> None:

@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 
 from dokimos._core.error_detail import ErrorDetail, append_place
 from dokimos._core.eval_result import join_parts
+from dokimos._core.evaluator_summary import DISABLED
 from dokimos._core.jsonable import jsonable, text_form
 from dokimos._core.keys import OUTPUT
 from dokimos._core.means import exact_mean
-from dokimos._core.metric_coverage import DISABLED
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import CONTESTED, UNAVAILABLE, EvalResult, worst_kind
 from dokimos._core.score_range import ScoreRange

@@ -2,8 +2,9 @@
 
 import pytest
 
+from dokimos._core.evaluator_summary import DISABLED, MOST_SKIP_REASONS
 from dokimos._core.example import Example
-from dokimos._core.metric_coverage import DISABLED, find_broken_metrics, find_skipped_metrics, is_allowed
+from dokimos._core.metric_coverage import find_broken_metrics, find_skipped_metrics, is_allowed
 from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
 
 
@@ -75,3 +76,24 @@ def test_a_metric_that_is_disabled_or_was_applied_once_is_not_told():
     assert not find_skipped_metrics(result_of([skipped(DISABLED)], [skipped(DISABLED)]))
     assert not find_skipped_metrics(result_of([skipped("no truth")], [score()]))
     assert not find_skipped_metrics(result_of([skipped("no truth")], [errored()]))
+
+
+def test_a_metric_without_data_is_told_also_where_no_items_were_kept():
+    whole = result_of(
+        [skipped("no truth")], [skipped(DISABLED)], [skipped("no truth")], [skipped("no context")]
+    )
+    [totals] = [run.summary for run in whole.runs]
+    kept = ExperimentResult(runs=(RunResult(summary=totals), RunResult(index=1, summary=totals)))
+
+    [metric] = find_skipped_metrics(kept)
+    assert (metric.count, metric.reason) == (6, "no truth")
+    assert totals.evaluators[0].skip_reasons == {"no truth": 2, "The metric is disabled.": 1, "no context": 1}
+
+
+def test_of_many_reasons_some_are_counted_and_that_a_metric_is_disabled_in_any_case():
+    reasons = [f"case {number} has no truth" for number in range(MOST_SKIP_REASONS + 9)]
+    result = result_of(*([skipped(reason)] for reason in [*reasons, reasons[3], DISABLED]))
+
+    [metric] = find_skipped_metrics(result)
+    assert (metric.count, metric.reason) == (len(reasons) + 1, reasons[3])
+    assert len(result.summary.evaluators[0].skip_reasons) == MOST_SKIP_REASONS + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,10 +134,14 @@ def test_the_hash_to_resume_with_is_that_of_the_first_repeat_that_counts(tmp_pat
     journal.close(status="completed")
     stored = StoredRun(tmp_path)
     stored.close()
-    find = stored.first_hashes()
+    hashes = stored.first_hashes()
 
     assert list(stored.positions) == [(0, 1), (1, 0), (1, 1)]
-    assert [find(index) for index in range(4)] == [1 << 32, 1, None, None]
+    assert [hashes.find(index) for index in range(4)] == [1 << 32, 1, None, None]
+    assert hashes.find_changes(0, array("Q", [1 << 32, 1, 5, 5])) == []
+    assert hashes.find_changes(0, array("Q", [0, 1, 5])) == [0]
+    assert hashes.find_changes(1, array("Q", [2])) == [1]
+    assert hashes.find_changes(1, array("Q", [1])) == []
 
 
 @pytest.mark.parametrize("example_hash", ["", "not hexadecimal!", "ABCDEF0123456789", "12", "0" * 16])

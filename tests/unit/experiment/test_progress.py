@@ -246,12 +246,16 @@ class Watched(progress.Silent):
     def __init__(self) -> None:
         self.started: list[int] = []
         self.ran: dict[int, bool] = {}
+        self.passed_over_before: list[int] = []
 
     def start_item(self, index: int) -> None:
         self.started.append(index)
 
     def end_item(self, index: int, *, ran: bool) -> None:
         self.ran[index] = ran
+
+    def pass_over_items(self) -> None:
+        self.passed_over_before.append(len(self.started))
 
 
 def test_a_resumed_run_counts_only_what_it_runs_itself(
@@ -274,4 +278,5 @@ def test_a_resumed_run_counts_only_what_it_runs_itself(
     experiment.run(resume=stopped.value.result.run_id)
 
     assert watched.started == [2, 3, 4]
-    assert watched.ran == {0: False, 1: False, 2: True, 3: True, 4: True}
+    assert watched.ran == {2: True, 3: True, 4: True}
+    assert set(watched.passed_over_before) == {0}

@@ -46,9 +46,12 @@ def test_the_json_of_an_example_is_made_once_and_again_only_where_it_runs(monkey
     finished = 4
     cut(first, 2 * finished)
     made = []
-    original = _example_source.canonical_json
+    original, originals = _example_source.canonical_json, _example_source.canonical_jsons
     monkeypatch.setattr(
         _example_source, "canonical_json", lambda example: made.append(example.inputs) or original(example)
+    )
+    monkeypatch.setattr(
+        _example_source, "canonical_jsons", lambda examples: made.extend(examples) or originals(examples)
     )
 
     again = run(runs=runs, resume=first.run_id)
