@@ -1,6 +1,7 @@
 """Scoring that is prepared for many cases gives what `evaluate` and `evaluate_async` give for each."""
 
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -212,7 +213,8 @@ def test_prepared_beginnings_give_what_evaluate_async_gives(
             for evaluator, begin in zip(several, beginnings, strict=True):
                 if isinstance(evaluator, AsyncBuiltIn) and CHANGE in evaluator.outcomes:
                     continue
-                result: Any = begin(case, copy_case, checked)
+                context = copy_context()
+                result: Any = context.run(begin, context, case, copy_case, checked)
                 assert describe(result) == describe(await evaluator.evaluate_async(case))
             assert wire_json(case) == before
 
@@ -250,7 +252,8 @@ def test_users_evaluators_get_cases_of_their_own() -> None:
 
     async def main() -> None:
         for begin in [prepare_beginning(evaluator, None) for evaluator in several]:
-            begin(case, copy_repeatedly(case), checked)
+            context = copy_context()
+            context.run(begin, context, case, copy_repeatedly(case), checked)
 
     run_sync(main())
     for scorer in [prepare_scorer(Scripted(outcomes=(CHANGE,))) for _ in range(2)]:

@@ -15,7 +15,7 @@ from dokimos._runtime.eager_gather import Begun, begin
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._outcomes import failure_result
 from dokimos.evaluators._prepared_scoring import CheckedParts, find_lasting_parts, prepare_result
-from dokimos.judges._run_scope import count_usage, counting_usage
+from dokimos.judges._run_scope import counting_usage, get_usage, set_usage
 
 if TYPE_CHECKING:
     from dokimos._core.results import EvalResult
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 CaseCopier: TypeAlias = Callable[[], "EvalTestCase"]
 """Gives copies of a case, for evaluators of users."""
 Beginning: TypeAlias = Callable[
-    ["EvalTestCase", CaseCopier, CheckedParts], "EvalResult | Awaitable[EvalResult]"
+    [Context, "EvalTestCase", CaseCopier, CheckedParts], "EvalResult | Awaitable[EvalResult]"
 ]
-"""Begins to score a case; gives the result if that does not wait."""
+"""Begins to score a case in the context that it is called in; gives the result if that does not wait."""
 
 _evaluate_async: Final = Evaluator.evaluate_async
 
@@ -42,37 +42,31 @@ def begin_evaluation(
     Raises:
         BaseException: whatever `evaluate_async` raises before it waits.
     """
-    return prepare_beginning(evaluator, limit)(case, copy_case, set())
+    context = copy_context()
+    return context.run(prepare_beginning(evaluator, limit), context, case, copy_case, set())
 
 
 def prepare_beginning(evaluator: Evaluator, limit: float | None) -> Beginning:
     """Return what `begin_evaluation` does with one evaluator, for many cases.
 
-    It takes a set with each case, as a `Scorer` does.
+    It is called in a context of its own, a new one for each case, and takes a set as a `Scorer` does.
     """
     is_limited = limit is not None and evaluator.is_bounded
     if is_limited or type(evaluator).evaluate_async is not _evaluate_async:
-        return lambda case, copy_case, checked: begin(evaluator.evaluate_async(case))
-    begin_score = _prepare_score(evaluator)
-
-    def begin_in_context(
-        case: EvalTestCase, copy_case: CaseCopier, checked: CheckedParts
-    ) -> EvalResult | Awaitable[EvalResult]:
-        context = copy_context()
-        return context.run(begin_score, context, case, copy_case, checked)
-
-    return begin_in_context
+        return lambda context, case, copy_case, checked: begin(evaluator.evaluate_async(case))
+    return _prepare_score(evaluator)
 
 
-def _prepare_score(evaluator: Evaluator) -> Callable[..., EvalResult | Awaitable[EvalResult]]:
-    """Return what begins the score of an evaluator in the current context."""
+def _prepare_score(evaluator: Evaluator) -> Beginning:
     score, prepare_case, gets_copies = evaluator.score, evaluator._prepare_case, evaluator.gets_copies
     make_result, required = prepare_result(evaluator), find_lasting_parts(evaluator)
 
     def begin_score(
         context: Context, case: EvalTestCase, copy_case: CaseCopier, checked: CheckedParts
     ) -> EvalResult | Awaitable[EvalResult]:
-        usage = count_usage()
+        usage = counting_usage()
+        usage.outer = get_usage()
+        set_usage(usage)
         try:
             if required not in checked:
                 case = prepare_case(case, copy_case)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from contextvars import copy_context
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +199,8 @@ def _begin_each(
     checked: CheckedParts = set()
     for evaluator, begin in evaluators:
         try:
-            outcome = begin(case, copy_case, checked)
+            context = copy_context()
+            outcome = context.run(begin, context, case, copy_case, checked)
         except BaseException as error:
             outcomes.append(_build_outcome(evaluator, error, cancellations))
             continue
