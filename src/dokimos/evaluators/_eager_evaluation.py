@@ -8,23 +8,31 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dokimos._core.eval_result import with_cost
 from dokimos._runtime.eager_gather import Begun, begin
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._outcomes import failure_result
-from dokimos.judges._run_scope import count_usage, counting_usage
+from dokimos.evaluators._prepared_scoring import CheckedParts, find_lasting_parts, prepare_result
+from dokimos.judges._run_scope import counting_usage, get_usage, set_usage
 
 if TYPE_CHECKING:
     from dokimos._core.results import EvalResult
     from dokimos._core.test_case import EvalTestCase
 
+CaseCopier: TypeAlias = Callable[[], "EvalTestCase"]
+"""Gives copies of a case, for evaluators of users."""
+Beginning: TypeAlias = Callable[
+    [Context, "EvalTestCase", CaseCopier, CheckedParts], "EvalResult | Awaitable[EvalResult]"
+]
+"""Begins to score a case in the context that it is called in; gives the result if that does not wait."""
+
 _evaluate_async: Final = Evaluator.evaluate_async
 
 
 def begin_evaluation(
-    evaluator: Evaluator, case: EvalTestCase, copy_case: Callable[[], EvalTestCase], limit: float | None
+    evaluator: Evaluator, case: EvalTestCase, copy_case: CaseCopier, limit: float | None
 ) -> EvalResult | Awaitable[EvalResult]:
     """Begin what `evaluate_async` of an async evaluator does, in the current task and a context of its own.
 
@@ -34,36 +42,59 @@ def begin_evaluation(
     Raises:
         BaseException: whatever `evaluate_async` raises before it waits.
     """
+    context = copy_context()
+    return context.run(prepare_beginning(evaluator, limit), context, case, copy_case, set())
+
+
+def prepare_beginning(evaluator: Evaluator, limit: float | None) -> Beginning:
+    """Return what `begin_evaluation` does with one evaluator, for many cases.
+
+    It is called in a context of its own, a new one for each case, and takes a set as a `Scorer` does.
+    """
     is_limited = limit is not None and evaluator.is_bounded
     if is_limited or type(evaluator).evaluate_async is not _evaluate_async:
-        return begin(evaluator.evaluate_async(case))
-    context = copy_context()
-    return context.run(_begin_score, context, evaluator, case, copy_case)
+        return lambda context, case, copy_case, checked: begin(evaluator.evaluate_async(case))
+    return _prepare_score(evaluator)
 
 
-def _begin_score(
-    context: Context, evaluator: Evaluator, case: EvalTestCase, copy_case: Callable[[], EvalTestCase]
-) -> EvalResult | Awaitable[EvalResult]:
-    """Call `score` in the current context."""
-    usage = count_usage()
-    try:
-        outcome: Any = evaluator.score(evaluator._prepare_case(case, copy_case))
-        call = outcome if type(outcome) is CoroutineType else _await(outcome)
+def _prepare_score(evaluator: Evaluator) -> Beginning:
+    score, prepare_case, gets_copies = evaluator.score, evaluator._prepare_case, evaluator.gets_copies
+    make_result, required = prepare_result(evaluator), find_lasting_parts(evaluator)
+
+    def begin_score(
+        context: Context, case: EvalTestCase, copy_case: CaseCopier, checked: CheckedParts
+    ) -> EvalResult | Awaitable[EvalResult]:
+        usage = counting_usage()
+        usage.outer = get_usage()
+        set_usage(usage)
         try:
-            waits_for = call.send(None)
-        except StopIteration as end:
-            outcome = end.value
-        else:
-            return _finish_score(evaluator, Begun(call, context, waits_for), usage)
-        result = evaluator._result(outcome)
-    except BaseException as error:
-        failure = failure_result(evaluator, error)
-        if failure is None:
+            if required not in checked:
+                case = prepare_case(case, copy_case)
+                if required is not None:
+                    checked.add(required)
+            elif gets_copies:
+                case = copy_case()
+            outcome: Any = score(case)
+            call = outcome if type(outcome) is CoroutineType else _await(outcome)
+            try:
+                waits_for = call.send(None)
+            except StopIteration as end:
+                outcome = end.value
+            else:
+                return _finish_score(evaluator, Begun(call, context, waits_for), usage)
+            result = make_result(outcome)
+        except BaseException as error:
+            failure = failure_result(evaluator, error)
+            if failure is None:
+                usage.count_outside()
+                raise
+            result = failure
+        if usage.calls:
             usage.count_outside()
-            raise
-        result = failure
-    usage.count_outside()
-    return with_cost(result, usage.metrics)
+            with_cost(result, usage.metrics)
+        return result
+
+    return begin_score
 
 
 async def _finish_score(evaluator: Evaluator, score: Begun[Any], usage: counting_usage) -> EvalResult:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from contextvars import copy_context
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from dokimos._runtime.concurrency import call_in_thread
 from dokimos._runtime.eager_gather import gather_outcomes
 from dokimos.errors import EvaluationError
 from dokimos.evaluators._base import Evaluator
-from dokimos.evaluators._eager_evaluation import begin_evaluation
+from dokimos.evaluators._eager_evaluation import Beginning, prepare_beginning
+from dokimos.evaluators._prepared_scoring import CheckedParts, Scorer, prepare_scorer
 from dokimos.experiment._experiment import check_evaluators, looks_like_evaluator
 from dokimos.experiment._item_errors import CHOICE, describe_error
 from dokimos.experiment._run_writer import ResultSink
@@ -58,13 +60,16 @@ def build_choice_error(error: EvaluationError, sink: ResultSink | None = None) -
 
 
 async def evaluate_all(
-    evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None = None
+    evaluators: Sequence[Evaluator],
+    case: EvalTestCase,
+    sink: ResultSink | None = None,
+    beginnings: Sequence[Beginning] | None = None,
 ) -> tuple[EvalResult, ...]:
     """Score a case with all evaluators; async ones run concurrently, and results keep the declared order.
 
     An evaluator that gives several scores has a result for each. `sink`, where given, receives results as
     soon as they are there, those of one evaluator together, and those of evaluators that did not wait before
-    anything waits.
+    anything waits. `beginnings` is what `prepare_beginnings` returned for these evaluators.
 
     Raises:
         BudgetExceededError: when one of them may not ask its judge; the others are waited for first.
@@ -75,8 +80,8 @@ async def evaluate_all(
     with sharing_within_item():
         if len(evaluators) == 1:
             return with_parts((await _evaluate_one(evaluators[0], case, recorder),), evaluators)
-        if all([evaluator.is_async for evaluator in evaluators]):
-            return with_parts(await _score_async(evaluators, case, recorder), evaluators)
+        if beginnings is not None or _are_async(evaluators):
+            return with_parts(await _score_async(evaluators, case, recorder, beginnings), evaluators)
         groups = _groups(evaluators)
         if len(groups) == 1:
             return with_parts(await _score_together(groups[0], case, recorder), evaluators)
@@ -138,41 +143,64 @@ def _without_clash(result: EvalResult, names: frozenset[str]) -> EvalResult:
     return EvalResult(result.name, error=problem, metrics=result.metrics)
 
 
+def prepare_beginnings(evaluators: Sequence[Evaluator], limit: float | None) -> tuple[Beginning, ...] | None:
+    """Return what begins to score a case, for evaluators of many cases that are all async; None for others.
+
+    `limit` is the run's time limit for evaluators.
+    """
+    if not _are_async(evaluators):
+        return None
+    return tuple([prepare_beginning(evaluator, limit) for evaluator in evaluators])
+
+
+def _are_async(evaluators: Sequence[Evaluator]) -> bool:
+    return all([evaluator.is_async for evaluator in evaluators])
+
+
 async def _score_async(
-    evaluators: Sequence[Evaluator], case: EvalTestCase, recorder: _Recorder | None
+    evaluators: Sequence[Evaluator],
+    case: EvalTestCase,
+    recorder: _Recorder | None,
+    beginnings: Iterable[Beginning] | None,
 ) -> list[EvalResult]:
     """Score a case with async evaluators.
 
     For those that do not wait, no more is done than to call them, which takes half the time that
     `gather_outcomes` does (the row "async, own" of `benchmarks/scoring.py`).
     """
+    if beginnings is None:
+        limit = current_scope().evaluator_timeout
+        beginnings = (prepare_beginning(evaluator, limit) for evaluator in evaluators)
     outcomes: list[EvalResult | BaseException] = []
-    remaining = iter(evaluators)
+    remaining = zip(evaluators, beginnings, strict=False)
     cancellations = count_cancellations()
     try:
         waiting = _begin_each(remaining, case, outcomes, cancellations)
     finally:
+        results = [outcome for outcome in outcomes if isinstance(outcome, EvalResult)]
         if recorder is not None:
-            recorder.write([outcome for outcome in outcomes if isinstance(outcome, EvalResult)])
+            recorder.write(results)
     if waiting is not None:
         evaluator, call = waiting
         first = _finish(evaluator, call, recorder, cancellations)
-        later = (_evaluate_one(evaluator, case, recorder) for evaluator in remaining)
+        later = (_evaluate_one(evaluator, case, recorder) for evaluator, _ in remaining)
         outcomes += await gather_outcomes(chain((first,), later))
-    return _raise_first(outcomes)
+    return results if len(results) == len(outcomes) else _raise_first(outcomes)
 
 
 def _begin_each(
-    evaluators: Iterator[Evaluator],
+    evaluators: Iterator[tuple[Evaluator, Beginning]],
     case: EvalTestCase,
     outcomes: list[EvalResult | BaseException],
     cancellations: int,
 ) -> tuple[Evaluator, Awaitable[EvalResult]] | None:
     """Begin evaluators one after another, and append their outcomes, until one waits; return that one."""
-    copy_case, limit = copy_repeatedly(case), current_scope().evaluator_timeout
-    for evaluator in evaluators:
+    copy_case = copy_repeatedly(case)
+    checked: CheckedParts = set()
+    for evaluator, begin in evaluators:
         try:
-            outcome = begin_evaluation(evaluator, case, copy_case, limit)
+            context = copy_context()
+            outcome = context.run(begin, context, case, copy_case, checked)
         except BaseException as error:
             outcomes.append(_build_outcome(evaluator, error, cancellations))
             continue
@@ -275,13 +303,26 @@ def evaluate_inline(
     evaluators: Sequence[Evaluator], case: EvalTestCase, sink: ResultSink | None
 ) -> tuple[EvalResult, ...]:
     """Score a case with evaluators that are neither async nor blocking."""
-    results = tuple([evaluator.evaluate(case) for evaluator in evaluators])
-    for result in results:
-        if result.parts:
-            results = with_parts(results, evaluators)
-            break
+    results = with_parts([evaluator.evaluate(case) for evaluator in evaluators], evaluators)
     if sink is not None and results:
         sink(results)
+    return results
+
+
+def prepare_scorers(evaluators: Sequence[Evaluator]) -> tuple[Scorer, ...] | None:
+    """Return what scores with each evaluator, for evaluators of many cases; None unless all are inline."""
+    return tuple(map(prepare_scorer, evaluators)) if all_inline(evaluators) else None
+
+
+def score_inline(
+    scorers: Sequence[Scorer], evaluators: Sequence[Evaluator], case: EvalTestCase
+) -> tuple[EvalResult, ...]:
+    """Do what `evaluate_inline` does, with the scorer of each evaluator."""
+    checked: CheckedParts = set()
+    results = tuple([score(case, checked) for score in scorers])
+    for result in results:
+        if result.parts:
+            return with_parts(results, evaluators)
     return results
 
 

@@ -21,6 +21,8 @@ from dokimos._core.results import EvalResult, ItemResult, RunResult, RunStatus
 from dokimos._core.summary import Tally
 from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import BudgetExceededError, EvaluationError
+from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._eager_evaluation import Beginning
 from dokimos.experiment._example_source import ExampleSource, SourcedExample
 from dokimos.experiment._finished_counter import FinishedItemCounter
 from dokimos.experiment._item_errors import ErrorLimit
@@ -28,7 +30,8 @@ from dokimos.experiment._item_scoring import (
     build_choice_error,
     choose_evaluators,
     evaluate_all,
-    evaluate_inline,
+    prepare_beginnings,
+    score_inline,
 )
 from dokimos.experiment._kept_items import KeptItems, is_problem
 from dokimos.experiment._redaction import redact_item
@@ -39,7 +42,7 @@ from dokimos.experiment._run_state import RunState
 from dokimos.experiment._task_calls import ItemSink, NotBegunError, TaskOutcome
 from dokimos.experiment._worker_pool import WorkerPool
 from dokimos.experiment._workers import abandon, wait_for_workers
-from dokimos.judges._run_scope import enter_scope
+from dokimos.judges._run_scope import current_scope, enter_scope
 
 YIELD_SECONDS: Final = 0.01
 """A worker whose task never waits lets the event loop run this often."""
@@ -82,6 +85,8 @@ class Repeat:
         self._last_yield = 0.0
         self._stop = asyncio.Event()
         self._counter = self._make_counter()
+        self._beginnings: tuple[Beginning, ...] | None = None
+        """What begins the evaluators, where all of them are async."""
 
     def _make_counter(self) -> FinishedItemCounter | None:
         """Return what counts finished items, None where each has to be looked at as a whole."""
@@ -96,6 +101,8 @@ class Repeat:
         """Run all items, and add the result to the state even if the repeat is cut short."""
         state, record = self._state, self._record
         enter_scope(state.calls.scope(self._repeat_index, record.seed, parallelism=state.plan.parallelism))
+        if state.evaluators is not None and state.scorers is None:
+            self._beginnings = prepare_beginnings(state.evaluators, current_scope().evaluator_timeout)
         state.progress.start_repeat(self._repeat_index, self._source.example_count, self._tally)
         handles = self._begin_reports()
         try:
@@ -249,8 +256,8 @@ class Repeat:
             outcome.metrics,
             self._repeat_index,
         )
-        if state.is_inline and state.evaluators is not None and not earlier_results:
-            results = evaluate_inline(state.evaluators, case, None)
+        if state.scorers is not None and not earlier_results:
+            results = score_inline(state.scorers, state.evaluators or (), case)
             record.writer.write_results(position, results, is_held=state.are_repeatable)
         else:
             results = await self._evaluate(case, sourced, earlier_results, remote)
@@ -302,12 +309,16 @@ class Repeat:
             except EvaluationError as error:
                 return build_choice_error(error, sink)
             state.add_infos(evaluators)
-        results = group_by_evaluator(earlier.values()) if earlier else {}
-        missing = evaluators if not earlier else [e for e in evaluators if e.name not in results]
+        missing: Sequence[Evaluator] = evaluators
+        beginnings = self._beginnings
+        results: dict[str, tuple[EvalResult, ...]] = {}
+        if earlier:
+            results = group_by_evaluator(earlier.values())
+            missing, beginnings = [e for e in evaluators if e.name not in results], None
         if remote is not None and missing:
             new_results = await remote.evaluate(missing, case, sink)
         else:
-            new_results = await evaluate_all(missing, case, sink)
+            new_results = await evaluate_all(missing, case, sink, beginnings)
         if not earlier:
             return new_results
         results |= group_by_evaluator(new_results)

@@ -108,7 +108,7 @@ class Journal:
 
         `is_held`, for results that a resumed run computes at once, lets it wait for the next record or sync.
         """
-        scores = ",".join(map(self._write_result, results))
+        scores = self._write_result.join(results)
         self._write(f'{{"t":"eval","r":{position[0]},"i":{position[1]},"v":[{scores}]', is_held=is_held)
 
     def write_repeat_end(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from dokimos._core.provenance import EvaluatorInfo
 from dokimos._core.results import RunResult
 from dokimos.evaluators._base import Evaluator
+from dokimos.evaluators._prepared_scoring import Scorer
 from dokimos.experiment._example_source import count_examples
-from dokimos.experiment._item_scoring import all_inline
+from dokimos.experiment._item_scoring import prepare_scorers
 from dokimos.experiment._model_calls import ModelCalls
 from dokimos.experiment._outage import Outage
 from dokimos.experiment._progress import Progress, make_progress
@@ -43,8 +44,8 @@ class RunState:
     progress: Progress
     evaluators: tuple[Evaluator, ...] | None
     """The evaluators of every item; None where a function chooses them for each example."""
-    is_inline: bool
-    """Whether none of them waits for anything, so that they are called without a task of their own."""
+    scorers: tuple[Scorer, ...] | None
+    """What scores with each of them, where none waits for anything, so that no task of its own is needed."""
     are_repeatable: bool
     """Whether all of them would score an item the same again, so that nothing is lost with their results."""
     parallelism: int
@@ -93,7 +94,7 @@ class RunState:
             pool=pool,
             progress=make_progress(plan, options, parallelism),
             evaluators=evaluators,
-            is_inline=pool is None and evaluators is not None and all_inline(evaluators),
+            scorers=prepare_scorers(evaluators) if pool is None and evaluators is not None else None,
             are_repeatable=all(evaluator.deterministic for evaluator in evaluators or ()),
             parallelism=parallelism,
             counts_own_calls=counts_own_calls,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
 
 from dokimos._core.metrics import CallMetrics
 from dokimos._runtime.time_limits import retrieve_exception
@@ -100,6 +100,12 @@ def current_usage() -> Usage | None:
     return _usage.get()
 
 
+get_usage: Final = _usage.get
+set_usage: Final = _usage.set
+"""For the start of each score of an async evaluator, in a context that is left for good: what is counted has
+to be added to that of the block around by `counting_usage.count_outside`."""
+
+
 class counting_usage(Usage):  # used like a function; as a generator it would take three times as long
     """Count the model calls made inside the block, also for the block around it."""
 
@@ -118,17 +124,6 @@ class counting_usage(Usage):  # used like a function; as a generator it would ta
         """Add what was counted to that of the block around it."""
         if self.outer is not None:
             self.outer.include(self)
-
-
-def count_usage() -> counting_usage:
-    """Count the model calls that are made from now on in the current context, which is left for good.
-
-    What is counted has to be added to that of the block around by `count_outside`.
-    """
-    usage = counting_usage()
-    usage.outer = _usage.get()
-    _usage.set(usage)
-    return usage
 
 
 class sharing_within_item:

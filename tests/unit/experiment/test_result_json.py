@@ -50,6 +50,10 @@ class NumpyFalse:
         return False
 
 
+class Text(str):
+    """Equals a text, and is written as the JSON encoder of Python writes it."""
+
+
 def test_there_is_another_value_for_each_field() -> None:
     assert set(OTHER_VALUES) == {field.name for field in fields(EvalResult)}
 
@@ -89,6 +93,27 @@ def test_results_of_any_order_are_written_as_if_alone(results: list[EvalResult])
     assert [write(result) for result in results] == [wire_json(result) for result in results]
 
 
+@given(
+    st.lists(
+        st.builds(
+            EvalResult,
+            st.sampled_from(["A", "B"]),
+            st.sampled_from([0.0, -0.0, 1.0, 0.5, float("0.5"), 1, True, None]),
+            threshold=st.sampled_from([None, 0.5, 0.0, -0.0]),
+            success=st.sampled_from([True, False, None, 1]),
+            reason=st.sampled_from(["", "Right.", "Wr" + "ong.", "Größe\n\ud800", Text("Right."), 5]),
+            metadata=st.sampled_from([{}, {"claims": [1]}]),
+            metrics=st.sampled_from([None, CallMetrics(3, 4)]),
+        ),
+        max_size=30,
+    )
+)
+def test_results_that_come_again_are_written_as_at_first(results: list[EvalResult]) -> None:
+    write = ResultJson()
+    for _ in range(2):
+        assert write.join(results) == ",".join(map(wire_json, results))
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -118,7 +143,7 @@ def test_names_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatc
     for index in range(10):
         result = replace(USUAL, name=f"A.{index}")
         assert write(result) == wire_json(result)
-    assert len(write._templates) <= 3
+    assert len(write._failed) <= 3
 
 
 def test_scores_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,4 +151,4 @@ def test_scores_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPat
     write = ResultJson()
     for result in 2 * [replace(USUAL, score=index / 10) for index in range(10)]:
         assert write(result) == wire_json(result)
-    assert [len(texts) for _, _, _, texts in write._templates.values()] == [3]
+    assert [len(template.texts) for template in write._failed.values()] == [3]
