@@ -1,4 +1,4 @@
-"""JSON that dokimos wrote itself, parsed three times as fast as by `json.loads`."""
+"""JSON parsed three times as fast as by `json.loads`: lines that dokimos wrote, and replies of models."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin
 
+from dokimos._core.json_parsing import parse_json
 from dokimos._http.address_policy import AddressPolicy, current_address_policy
 from dokimos._http.answer import Answer, Forbidden, NoAnswer, Oversized, Unsendable
 from dokimos._http.backoff import rate_limit_pause, retry_after
@@ -258,7 +258,7 @@ class _ModelCall:
         throttle = self._endpoint.throttle
         if 200 <= answer.status < 300:
             try:
-                data = json.loads(answer.content)
+                data = parse_json(answer.content)
             except JSON_ERRORS:
                 self.may_be_billed = True
                 content_excerpt = excerpt_of_content(answer.content) or "it is empty"

@@ -17,6 +17,7 @@ from yarl import URL
 from dokimos._http.address_policy import AddressPolicy
 from dokimos._http.answer import Answer, Cause, Forbidden, NoAnswer, Oversized, Unsendable
 from dokimos._http.body import ENCODINGS, TooLarge, Undecodable, decode_body, read_body
+from dokimos._http.deadlines import Deadlines
 from dokimos._http.name_lookup import NameLookup
 
 CONNECT_SECONDS: Final = 15.0
@@ -24,6 +25,7 @@ _FIRST_GOOD: Final = 200
 _FIRST_ELSEWHERE: Final = 300
 _FIRST_ERROR: Final = 400
 _MAX_CACHED_URLS: Final = 256
+_MAX_CACHED_LIMITS: Final = 64
 _LOOKUPS: Final = NameLookup(64)
 _STRANGE_LOOKUPS: Final = NameLookup(64)
 """For names that anybody may have entered, such as those of webhooks: they keep no others waiting. Webhooks
@@ -57,7 +59,8 @@ class Session:
             proxy=_proxy_for(url) if policy is None else None,
         )
         self._urls: dict[str, URL] = {}
-        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
+        self._limits: dict[float, tuple[aiohttp.ClientTimeout, Deadlines]] = {}
+        """By seconds: the limits of making a connection, and of all of a request."""
 
     async def send(
         self,
@@ -73,9 +76,11 @@ class Session:
 
         Raises `NoAnswer`, `Unsendable`, `Forbidden` or `Oversized`.
         """
+        timeout, deadlines = self._limits.get(seconds) or self._add_limits(seconds)
         try:
-            async with self._request(method, url, body, headers, self._timeout(seconds)) as response:
-                return Answer(response.status, response.headers, await _read_content(response, most))
+            with deadlines.limit_time():
+                async with self._request(method, url, body, headers, timeout) as response:
+                    return Answer(response.status, response.headers, await _read_content(response, most))
         except (aiohttp.ClientError, Undecodable, OSError, ValueError) as error:
             raise self._translate(error, url, seconds) from (
                 error if isinstance(error, aiohttp.ClientError) else None
@@ -137,6 +142,8 @@ class Session:
             )
 
     async def close(self) -> None:
+        for _, deadlines in self._limits.values():
+            deadlines.close()
         await self._session.close()
 
     def _request(
@@ -189,13 +196,13 @@ class Session:
             parsed = self._urls[url] = URL(url)
         return parsed
 
-    def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
-        timeout = self._timeouts.get(seconds)
-        if timeout is None:
-            connect = min(CONNECT_SECONDS, seconds)
-            timeout = aiohttp.ClientTimeout(total=seconds, connect=connect, sock_connect=connect)
-            self._timeouts[seconds] = timeout
-        return timeout
+    def _add_limits(self, seconds: float) -> tuple[aiohttp.ClientTimeout, Deadlines]:
+        if len(self._limits) >= _MAX_CACHED_LIMITS:
+            self._limits.clear()  # those that are in use go on
+        connect = min(CONNECT_SECONDS, seconds)
+        timeout = aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect)
+        limits = self._limits[seconds] = timeout, Deadlines(seconds)
+        return limits
 
 
 class PolicyResolver(aiohttp.abc.AbstractResolver):

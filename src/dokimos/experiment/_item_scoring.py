@@ -79,7 +79,9 @@ async def evaluate_all(
     recorder = None if sink is None else _Recorder(sink, evaluators)
     with sharing_within_item():
         if len(evaluators) == 1:
-            return with_parts((await _evaluate_one(evaluators[0], case, recorder),), evaluators)
+            call = evaluators[0].evaluate_async(case)
+            result = await _finish(evaluators[0], call, recorder, count_cancellations())
+            return with_parts((result,), evaluators)
         if beginnings is not None or _are_async(evaluators):
             return with_parts(await _score_async(evaluators, case, recorder, beginnings), evaluators)
         groups = _groups(evaluators)

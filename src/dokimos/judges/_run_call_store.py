@@ -340,20 +340,25 @@ class _Syncer:
     def _loop(self) -> None:
         is_open = True
         recent = 0  # how many replies shared a sync; as many less as there were syncs since
+        next_sync = 0.0  # begins no earlier
         while is_open:
             arrived = [self._arrived.get()]
+            # Only now, and in one piece: each time that this thread wakes takes as long as writing a reply.
+            wait = max(next_sync - time.monotonic(), 0.0)
             if recent >= MANY_REPLIES:
-                time.sleep(GATHER_SECONDS)
+                wait += GATHER_SECONDS
+            if wait and arrived != [None]:
+                time.sleep(wait)
             # No other thread takes from the queue, so what is counted here is there.
             arrived += [self._arrived.get() for _ in range(self._arrived.qsize())]
             waiting = [future for future in arrived if future is not None]
             is_open = len(waiting) == len(arrived)
             if waiting:
                 self._sync()
-                _wake(waiting)
+                pause = min(len(waiting) * PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+                next_sync = time.monotonic() + pause
                 recent = max(len(waiting), recent - 1)
-            if is_open:
-                time.sleep(min(len(waiting) * PAUSE_SECONDS, LONGEST_PAUSE_SECONDS))
+                _wake(waiting)
 
     def _sync(self) -> None:
         written = self._written

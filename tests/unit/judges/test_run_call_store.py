@@ -275,10 +275,18 @@ def test_replies_that_a_killed_process_has_written_are_synced_before_they_are_us
 
 
 class Sleeps:
-    """Stands in for `time`: sleeps that gather replies end when they are let, others at once."""
+    """Stands in for `time`: sleeps that gather replies end when they are let, others at once.
+
+    Between two looks at the clock passes so much time that no sync has to wait for the one before.
+    """
 
     def __init__(self):
         self.gathering, self.may_end = threading.Event(), threading.Event()
+        self.now = 0.0
+
+    def monotonic(self):
+        self.now += 1
+        return self.now
 
     def sleep(self, seconds):
         if seconds == GATHER_SECONDS:
@@ -320,6 +328,53 @@ def test_replies_one_by_one_wait_for_no_others(path, opened, monkeypatch):
     for prompt in range(MANY_REPLIES + 1):
         put(store, request(str(prompt)))
     assert not sleeps.gathering.is_set()
+
+
+class Clock:
+    """Stands in for `time`: sleeps end at once, and are noted."""
+
+    def __init__(self):
+        self.now, self.slept = 100.0, []
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    ("replies", "passed", "slept"),
+    [(1, 0.001, 0.004), (2, 0.001, 0.009), (MANY_REPLIES, 0.001, 0.011), (1, 0.006, 0), (3, 0.02, 0)],
+)
+def test_a_sync_waits_only_for_what_is_left_of_the_pause_after_the_last_one(
+    replies, passed, slept, path, opened, monkeypatch
+):
+    disk, clock = Disk(), Clock()
+    monkeypatch.setattr(os, "fsync", disk.fsync)
+    monkeypatch.setattr(_run_call_store, "time", clock)
+    store = opened(path)
+
+    async def ask():
+        first = asyncio.ensure_future(store.put(*call_of("first")))
+        await asyncio.to_thread(disk.begun[0].wait, 60)
+        group = [asyncio.ensure_future(store.put(*call_of(str(n)))) for n in range(replies)]
+        await asyncio.sleep(0)  # until all are written
+        clock.now += 60
+        disk.may_end[0].set()
+        await asyncio.to_thread(disk.begun[1].wait, 60)
+        clock.slept.clear()
+        disk.may_end[1].set()
+        await asyncio.gather(first, *group)
+        clock.now += passed
+        last = asyncio.ensure_future(store.put(*call_of("last")))
+        await asyncio.to_thread(disk.begun[2].wait, 60)
+        disk.may_end[2].set()
+        await last
+
+    asyncio.run(ask())
+    assert sum(clock.slept) == pytest.approx(slept, abs=1e-9)
 
 
 def call_of(prompt):
