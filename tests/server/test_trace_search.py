@@ -10,7 +10,7 @@ from tests.server.test_traces import TRACES, ids
 from tests.server.trace_requests import NOW, SECOND, export, make_project, send, span
 
 from dokimos.server._db import ids as row_ids
-from dokimos.server._services.traces import span_store, trace_lists, trace_search
+from dokimos.server._services.traces import search_scope, span_store, trace_lists, trace_search
 
 
 def chosen(api, **parameters):
@@ -299,6 +299,7 @@ def test_a_search_finds_what_a_scan_of_all_spans_finds(api, monkeypatch):
         rare, step = ((2000, 64), (4, 3))[place % 2]
         monkeypatch.setattr(trace_search, "_RARE", rare)
         monkeypatch.setattr(trace_search, "_FIRST_STEP", step)
+        monkeypatch.setattr(search_scope, "_FEW", place % 3)
         found = sorted(scan(traces, search), key=ids_of, reverse=True)
         chat = [number for number in found if traces[number - 1][1] == "chat"]
         inside = [number for number in found if bounds[0] <= traces[number - 1][2] < bounds[1]]

@@ -17,9 +17,10 @@ from dokimos.server._db.trace_tables import TRACE_DAYS, TRACE_HOURS, TRACES
 from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import ListPage, Order, find_place
+from dokimos.server._services.traces.search_scope import TraceScope
 from dokimos.server._services.traces.trace_filter import TraceFilter, check_order, is_by_id, is_by_score
 from dokimos.server._services.traces.trace_scores import by_jobs, read_scored, select_by_score
-from dokimos.server._services.traces.trace_search import TraceScope, find_candidates
+from dokimos.server._services.traces.trace_search import find_candidates
 
 WINDOW: Final = 10_000
 """Traces that are looked at for one page."""
