@@ -37,6 +37,8 @@ class TraceScope:
     """Those before which each of them began."""
     wanted_count: int = 200
     """Traces that fill a page: PostgreSQL reads as many at first, and more where some are left out."""
+    is_filtered: bool = True
+    """Whether anything is asked for but a project, a period and what is searched for."""
 
     def is_behind(self, place: str | None) -> ColumnElement[bool]:
         """The condition that a trace comes later than another one, or any where that is None."""
@@ -64,43 +66,66 @@ class TraceScope:
 
 
 def choose_days(connection: Connection, scope: TraceScope) -> Iterator[tuple[int, TraceScope]]:
-    """Yield the days that have traces, in the order of the list, and where to look on each.
+    """Yield the days that have traces to look at, in the order of the list, and where to look on each.
 
-    A search of a period begins where the first trace comes that began in it. Finding the next day takes one
-    look at an index.
+    A search of a period begins where the first trace comes that began in it. Finding the next day takes two
+    looks at an index.
     """
-    column = TRACES.c.day
-    function = func.max if scope.is_descending else func.min
-    # Traces whose clock is ahead by more than a day are not found by the time that it shows.
-    first = None if scope.start_from is None else _day_of_start(scope.start_from) - 1
     last = None if scope.start_to is None else _day_of_start(scope.start_to)
-    day: int | None = None
-    if scope.after is not None:
-        shown = day_of_id(scope.after)
-        day = shown + 2 if scope.is_descending else shown - 2  # its day may be counted by another clock
+    day = _day_before(scope.after, scope)
     begin: str | None = None
-    while True:
-        query = select(function(column))
-        if day is not None:
-            query = query.where(column < day if scope.is_descending else column > day)
-        if first is not None:
-            query = query.where(column >= first)
-        day = connection.execute(query).scalar()
-        if day is None:
-            return
-        if last is None or not _is_past(connection, day, last, scope):
-            yield day, scope
-            continue
-        if begin is None or not _may_be_of(begin, day, scope):
-            begin = _find_begin(connection, day, scope)
-            if begin is None:
-                return
-        shown = day_of_id(begin)
-        near = min(day, shown + 1) if scope.is_descending else max(day, shown - 1)
-        if near == day:
-            yield day, replace(scope, after=_before(begin, scope))
-        else:
-            day = near + 1 if scope.is_descending else near - 1
+    while (day := _find_next_day(connection, day, scope)) is not None:
+        of_day = scope
+        if last is not None and _is_past(connection, day, last, scope):
+            if begin is None or not _may_be_of(begin, day, scope):
+                begin = _find_begin(connection, day, scope)
+                if begin is None:
+                    return
+            of_day = replace(scope, after=_place_before(begin, scope))
+        if of_day.after is None or scope.is_later(last_of_day(connection, day, scope), of_day.after):
+            yield day, of_day
+        elif begin is not None:
+            day = _day_before(begin, scope, day)
+
+
+def _find_next_day(connection: Connection, day: int | None, scope: TraceScope) -> int | None:
+    """Return the next day that has traces."""
+    column = TRACES.c.day
+    query = select(func.max(column) if scope.is_descending else func.min(column))
+    if day is not None:
+        query = query.where(column < day if scope.is_descending else column > day)
+    if scope.start_from is not None:
+        # Traces whose clock is ahead by more than a day are not found by the time that it shows.
+        query = query.where(column >= _day_of_start(scope.start_from) - 1)
+    found: int | None = connection.execute(query).scalar()
+    return found
+
+
+def _day_before(trace: str | None, scope: TraceScope, day: int | None = None) -> int | None:
+    """Return a day after which the next one may have a trace, and which is not before `day`."""
+    if trace is None:
+        return day
+    shown = day_of_id(trace)  # its day may be counted by another clock
+    if scope.is_descending:
+        return shown + 2 if day is None else min(day, shown + 2)
+    return shown - 2 if day is None else max(day, shown - 2)
+
+
+def first_of_day(connection: Connection, day: int, scope: TraceScope) -> str:
+    """Return the first trace of a day that has some, in the order of the list."""
+    return _end_of_day(connection, day, newest=scope.is_descending)
+
+
+def last_of_day(connection: Connection, day: int, scope: TraceScope) -> str:
+    """Return the last trace of a day that has some, in the order of the list."""
+    return _end_of_day(connection, day, newest=not scope.is_descending)
+
+
+def _end_of_day(connection: Connection, day: int, *, newest: bool) -> str:
+    order = TRACES.c.id.desc() if newest else TRACES.c.id.asc()
+    query = select(TRACES.c.id).where(TRACES.c.day == day).order_by(order).limit(1)
+    end: str = connection.execute(query).scalar_one()
+    return end
 
 
 def _is_past(connection: Connection, day: int, last: int, scope: TraceScope) -> bool:
@@ -141,7 +166,7 @@ def _may_be_of(begin: str, day: int, scope: TraceScope) -> bool:
     return begin < id_of_day(day + 2) if scope.is_descending else begin >= id_of_day(day - 1)
 
 
-def _before(trace: str, scope: TraceScope) -> str:
+def _place_before(trace: str, scope: TraceScope) -> str:
     """Return the place behind which a trace is the first one."""
     number = int(trace.replace("-", ""), 16) + (1 if scope.is_descending else -1)
     return _format_id(f"{number:032x}")

@@ -78,6 +78,18 @@ class TraceFilter:
         """Whether anything but the project is asked for."""
         return self != TraceFilter(project_id=self.project_id)
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether anything but a project, a period and a search is asked for."""
+        nothing = TraceFilter(
+            project_id=self.project_id,
+            start_from=self.start_from,
+            start_to=self.start_to,
+            words=self.words,
+            attributes=self.attributes,
+        )
+        return self != nothing
+
     def find_indexed(self) -> list[ColumnElement[bool]]:
         """Return the conditions by which an index leads to the rows in the order of their ids.
 

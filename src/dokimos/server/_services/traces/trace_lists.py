@@ -24,6 +24,10 @@ from dokimos.server._services.traces.trace_search import find_candidates
 
 WINDOW: Final = 10_000
 """Traces that are looked at for one page."""
+_NEAR: Final = 500
+"""Traces before a page that are read with it."""
+_MOST_REMOVED: Final = 1000
+"""Marked traces that may be about to be removed while an index counts the others."""
 _LISTED: Final = tuple(
     column for column in TRACES.c if column.name not in ("summary", "tenant_key", "match_due_at")
 )
@@ -67,8 +71,15 @@ def list_traces(
     if chosen.is_search:
         return _search(connection, principal, chosen, page, limit, offset)
     streams = visible_parts(principal, chosen.project_id)
-    count = limit + offset + 1
     sees_all = principal.role is not Role.NONE and not principal.is_restricted
+    if offset > _NEAR and sees_all and _is_found_by_index(chosen, page.order):
+        removed = _read_removed(connection, chosen, page.order)
+        if removed is not None:
+            place = _find_last_before(connection, chosen, page.order, offset, removed)
+            if place is None:
+                return TracePage((), None)
+            offset = 0
+    count = limit + offset + 1
     parts = [_read_part(connection, seen, chosen, page.order, place, count, sees_all) for seen in streams]
     keys, end = _merge(parts, page.order, count)
     shown = [key[-1] for key in keys[offset : offset + limit]]
@@ -121,11 +132,9 @@ def _read_part(
         return _read_scored_part(connection, seen, chosen, order, place, count)
     if is_by_score(order):
         return _read_part_by_score(connection, seen, chosen, order, place, count)
-    bounds = [seen, *(chosen.find_indexed() if by_id else _project(chosen))]
+    bounds = [seen, *_bounds_of_list(chosen, order)]
     if place is not None:
         bounds.append(order.is_behind(place))
-    if not by_id:
-        bounds += _bounds_of_order(chosen, order)
     end = None
     if not _is_found_by_index(chosen, order):
         # An index has the ids alone, and to read 10,000 rows takes 30 times as long. Removed ones may count.
@@ -138,6 +147,62 @@ def _read_part(
     query = order.apply(select(*order.values).where(*bounds, *chosen.conditions(order)))
     keys = [tuple(row) for row in connection.execute(query.limit(count))]
     return _Part(keys, None if len(keys) == count else end)
+
+
+def _read_removed(
+    connection: Connection, chosen: TraceFilter, order: Order
+) -> Sequence[tuple[Any, ...]] | None:
+    """Return the keys of the traces of a list that are marked as removed; None where many traces are."""
+    columns = TRACES.c
+    marked = select(columns.id).where(columns.deleted_at.is_not(None)).order_by(columns.day, columns.id)
+    ids = connection.execute(marked.limit(_MOST_REMOVED + 1)).scalars().all()
+    if not ids:
+        return ()
+    if len(ids) > _MOST_REMOVED:
+        return None
+    query = select(*order.values).where(columns.id.in_(ids), *chosen.conditions(order))
+    return [tuple(row) for row in connection.execute(query)]
+
+
+def _find_last_before(
+    connection: Connection,
+    chosen: TraceFilter,
+    order: Order,
+    count: int,
+    removed: Sequence[tuple[Any, ...]],
+) -> tuple[Any, ...] | None:
+    """Return the last of the first traces of a list, None where there are fewer.
+
+    An index counts them without a look at each, but has those that are removed as well.
+
+    Args:
+        count: How many traces come first.
+        removed: The keys of those that do not count.
+    """
+    bounds = _bounds_of_list(chosen, order)
+    keys = order.apply(select(*order.values).where(*bounds, *chosen.conditions(order)))
+    place: tuple[Any, ...] | None = None
+    missing = count
+    while missing:
+        query = keys if place is None else keys.where(order.is_behind(place))
+        row = connection.execute(query.offset(missing - 1).limit(1)).first()
+        if row is None:
+            return None
+        last, place = place, tuple(row)
+        passed = [key for key in removed if _is_up_to(key, place, order)]
+        missing = sum(last is None or not _is_up_to(key, last, order) for key in passed)
+    return place
+
+
+def _is_up_to(key: tuple[Any, ...], place: tuple[Any, ...], order: Order) -> bool:
+    return key >= place if order.is_descending else key <= place
+
+
+def _bounds_of_list(chosen: TraceFilter, order: Order) -> list[ColumnElement[bool]]:
+    """The conditions that an index answers in the order of the list."""
+    if is_by_id(order):
+        return chosen.find_indexed()
+    return [*_project(chosen), *_bounds_of_order(chosen, order)]
 
 
 def _is_found_by_index(chosen: TraceFilter, order: Order) -> bool:
@@ -268,6 +333,7 @@ def _search(
         start_from=chosen.start_from,
         start_to=chosen.start_to,
         wanted_count=offset + limit + 1,
+        is_filtered=chosen.is_filtered,
     )
     is_chosen = TRACES.c.id.in_(bindparam("chosen", expanding=True))
     query: Select[Any] = page.order.apply(select(TRACES.c.id).where(is_chosen, *conditions))

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
-    func,
     literal_column,
     select,
     text,
@@ -33,7 +32,8 @@ from dokimos.server._services.traces.search_scope import (
     TraceScope,
     choose_days,
     day_of_id,
-    id_of_day,
+    first_of_day,
+    last_of_day,
 )
 from dokimos.server._services.traces.trace_texts import (
     has_full_text_search,
@@ -125,14 +125,14 @@ def _search_traces_of_day(
 ) -> Iterator[Candidates]:
     """Search the spans of one trace after the other, for what occurs in many of them."""
     columns = TRACES.c
-    # The ids of a day, give or take one: so that an index that has no day in it leads there as well.
-    near = and_(columns.id >= id_of_day(day - 1), columns.id < id_of_day(day + 2))
-    if scope.project_id is None:
-        of_day, indexed = columns.day == day, columns.day == day
-    else:  # an expression, or the index of days would lead to the traces of all projects
-        of_day, indexed = func.coalesce(columns.day, columns.day) == day, and_(*scope.of_project, near)
+    # Traces of another day may have ids of this one, whose day another clock has counted.
+    ends = (first_of_day(connection, day, scope), last_of_day(connection, day, scope))
+    near = columns.id.between(min(ends), max(ends))
+    # Not the index of days where there is a project: it would lead to the traces of all of them.
+    indexed = columns.day == day if scope.project_id is None else and_(*scope.of_project, near)
     steps = scope.apply(select(columns.id).where(indexed))
-    query = scope.apply(select(columns.id).where(of_day, near, *scope.conditions))
+    # An index has the ids alone, so that rows are read of traces only whose spans are found.
+    query = steps.where(near, *scope.conditions) if scope.is_filtered else steps
     place, size = scope.after, _FIRST_STEP
     while True:
         step = steps.where(scope.is_behind(place)).offset(size - 1).limit(1)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, func, select
 
 from dokimos.server._db.clock import HOUR
 from dokimos.server._db.trace_tables import TRACE_HOURS, TRACE_LATENCIES, TRACE_MODELS, TRACE_ROLLUPS
@@ -30,6 +30,7 @@ _MAX_BUCKETS: Final = 400
 _WEEK: Final = 7 * 24 + 1
 """Hours, those at both ends counted that are not whole."""
 _PERCENTILES: Final = (50, 90, 95, 99)
+_MOST_TENANTS: Final = 100
 MAX_MODELS: Final = 100
 """Models that are listed, those with the most calls."""
 
@@ -81,7 +82,8 @@ def choose_period(first: int, last: int, step: Step | None) -> Period:
 
 def read_stats(connection: Connection, principal: Principal, project_id: str, period: Period) -> TraceStats:
     """Return what is counted of the traces of a project that the caller sees."""
-    hours = _Hours(connection, principal, project_id, period)
+    visible = visible_keys(principal, TRACE_HOURS, project_id)
+    hours = _Hours(connection, principal, project_id, period, _find_tenants(connection, visible))
     totals = hours.read_totals()
     stats = TraceStats()
     for (step, _), counts in totals.items():
@@ -98,6 +100,23 @@ def read_stats(connection: Connection, principal: Principal, project_id: str, pe
     called = [each for each in models.items() if each[1]["call_count"]]
     stats.models = sorted(called, key=lambda each: (-each[1]["call_count"], each[0]))[:MAX_MODELS]
     return stats
+
+
+def _find_tenants(connection: Connection, visible: Sequence[ColumnElement[bool]]) -> Sequence[str] | None:
+    """Return the tenants that have hours, with a look for each; None where there are many.
+
+    The indexes have the tenants before the hours: without them, all hours of a project would be read.
+    """
+    column = TRACE_HOURS.c.tenant_key
+    tenants: list[str] = []
+    query = select(func.min(column)).where(*visible)
+    while len(tenants) <= _MOST_TENANTS:
+        behind = query.where(column > tenants[-1]) if tenants else query
+        tenant = connection.execute(behind).scalar()
+        if tenant is None:
+            return tenants
+        tenants.append(tenant)
+    return None
 
 
 def _add_models(models: dict[str, Counter[str]], added: Iterable[tuple[str, Counter[str]]]) -> None:
@@ -124,6 +143,8 @@ class _Hours:
     principal: Principal
     project_id: str
     period: Period
+    tenants: Sequence[str] | None
+    """Those that have any; None where there are too many to name them."""
 
     def read_totals(self) -> dict[tuple[int, str], Counter[str]]:
         """Return the totals of all hours by the number of the step and the tenant."""
@@ -151,7 +172,7 @@ class _Hours:
         first, end = -(-self.period.first_hour // HOURS_OF_DAY), self.period.last_hour // HOURS_OF_DAY
         columns = TRACE_ROLLUPS.c
         query = select(columns.day, columns.tenant_key, columns.content).where(
-            *visible_keys(self.principal, TRACE_ROLLUPS, self.project_id),
+            *self._conditions(TRACE_ROLLUPS),
             columns.day >= first,
             columns.day < end,
             columns.content.is_not(None),
@@ -167,10 +188,12 @@ class _Hours:
         self, table: Table, names: Sequence[str], first: int, end: int, *keys: ColumnElement[Any]
     ) -> Iterator[Row[Any]]:
         query = sum_by_step(table, names, self.period.hours, *keys)
-        conditions = visible_keys(self.principal, table, self.project_id)
-        yield from self.connection.execute(
-            query.where(*conditions, table.c.hour >= first, table.c.hour < end)
-        )
+        between = (table.c.hour >= first, table.c.hour < end)
+        yield from self.connection.execute(query.where(*self._conditions(table), *between))
+
+    def _conditions(self, table: Table) -> list[ColumnElement[bool]]:
+        visible = visible_keys(self.principal, table, self.project_id)
+        return visible if self.tenants is None else [*visible, table.c.tenant_key.in_(self.tenants)]
 
 
 def find_percentiles(bins: Mapping[int, int]) -> dict[str, float | None]:
