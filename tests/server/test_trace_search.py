@@ -236,13 +236,61 @@ def test_pages_by_number_are_those_of_the_whole_list(api, monkeypatch, parameter
             goes_on = len(whole) > (number + 1) * size
             assert (answer.json()["nextAfter"] is not None) is goes_on
             if goes_on:
-                assert int(row_of(answer, -1)["traceId"], 16) == part[-1]
+                last = answer.json()["content"][-1]["id"]
+                assert answer.json()["nextAfter"].rpartition("_")[2] == last
 
 
-def row_of(answer, place):
-    row = answer.json()["content"][place]
-    assert place != -1 or answer.json()["nextAfter"] == row["id"]
-    return row
+@pytest.mark.parametrize("sort", ["createdAt", "startTime", "duration", "cost", "tokens"])
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_a_list_goes_on_behind_a_trace_that_was_deleted(api, sort, direction):
+    make_project(api, "chat")
+    draw = random.Random(9)
+    for number in range(1, 10):
+        cost, tokens = draw.choice((0.1, 1e-7)), 1 + number // 3
+        usage = {"gen_ai__usage__cost": cost, "gen_ai__usage__input_tokens": tokens}
+        start = NOW + draw.randrange(4) * SECOND
+        called = span(number, start=start, seconds=number % 3, gen_ai__operation__name="chat", **usage)
+        send(api, called, project="chat")
+    list_ = {"project": "chat", "sort": f"{sort},{direction}"}
+    whole = ids(api.get(TRACES, params=list_))
+    assert len(whole) == 9
+
+    after = {}
+    for place in range(0, 9, 2):
+        page = api.get(TRACES, params={**list_, "size": 2, **after})
+        assert ids(page) == whole[place : place + 2]
+        after = {"after": page.json()["nextAfter"]}
+        for row in page.json()["content"]:
+            assert api.delete(f"{TRACES}/{row['id']}").status_code == 204
+    assert after == {"after": None}
+
+
+def test_a_cursor_of_another_order_or_an_id_goes_on_behind_its_trace(filled):
+    by_duration = {"project": "chat", "sort": "duration,asc"}
+    page = filled.get(TRACES, params={**by_duration, "size": 2}).json()
+    last = page["content"][-1]["id"]
+    assert page["nextAfter"] == f"duration_200000000_{last}"
+
+    assert chosen(filled, **by_duration, after=last) == [3, 4, 5, 6]
+    assert chosen(filled, project="chat", sort="tokens,desc", after=page["nextAfter"]) == [1]
+    assert chosen(filled, project="chat", after=page["nextAfter"]) == [1]
+    assert chosen(filled, project="chat", search="question", after=page["nextAfter"]) == [1]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "x", "duration_200", "duration_x_{id}", "size_2_{id}", "cost_nan_{id}", "cost_1e999_{id}",
+        "start_9223372036854775808_{id}", "duration_1.5_{id}", "_1_{id}", "duration__{id}",
+    ],
+)  # fmt: skip
+def test_what_is_no_cursor_is_refused(filled, after):
+    text = after.replace("{id}", "018f0000-0000-7000-8000-000000000000")
+
+    answer = filled.get(TRACES, params={"project": "chat", "sort": "duration", "after": text})
+
+    assert answer.status_code == 400
+    assert "after: is not what a list has named as nextAfter" in answer.json()["message"]
 
 
 def order_of(api):

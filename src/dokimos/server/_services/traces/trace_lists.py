@@ -18,6 +18,7 @@ from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import ListPage, Order, find_place
 from dokimos.server._services.traces.search_scope import TraceScope
+from dokimos.server._services.traces.trace_cursors import write_cursor
 from dokimos.server._services.traces.trace_filter import TraceFilter, check_order, is_by_id, is_by_score
 from dokimos.server._services.traces.trace_scores import by_jobs, read_scored, select_by_score
 from dokimos.server._services.traces.trace_search import find_candidates
@@ -39,7 +40,7 @@ class TracePage:
 
     rows: Sequence[Row[Any]]
     next_after: str | None
-    """The trace behind which the list goes on, None at its end; it may be one that is not on the page."""
+    """The cursor of the next page, None at the end of the list; its trace need not be on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,9 @@ def list_traces(
     count = limit + offset + 1
     parts = [_read_part(connection, seen, chosen, page.order, place, count, sees_all) for seen in streams]
     keys, end = _merge(parts, page.order, count)
+    last = keys[offset + limit - 1] if len(keys) > offset + limit else end
     shown = [key[-1] for key in keys[offset : offset + limit]]
-    last = shown[-1] if len(keys) > offset + limit else None
-    return TracePage(_read_rows(connection, shown), last or (None if end is None else end[-1]))
+    return TracePage(_read_rows(connection, shown), None if last is None else write_cursor(page.order, last))
 
 
 def _find_place(
@@ -92,6 +93,8 @@ def _find_place(
 ) -> Sequence[Any] | None:
     if page.after is None:
         return None
+    if page.place is not None:
+        return page.place
     if is_by_score(page.order):
         assert chosen.scores is not None
         scored = replace(chosen.scores, min_score=None, max_score=None, result=None)
