@@ -10,7 +10,7 @@ from tests.server.test_traces import TRACES, ids
 from tests.server.trace_requests import NOW, SECOND, export, make_project, send, span
 
 from dokimos.server._db import ids as row_ids
-from dokimos.server._services.traces import search_scope, span_store, trace_lists, trace_search
+from dokimos.server._services.traces import search_scope, span_store, trace_lists, trace_search, trace_texts
 
 
 def chosen(api, **parameters):
@@ -430,6 +430,63 @@ def test_a_search_finds_what_a_scan_of_all_spans_finds(api, monkeypatch):
             assert walk(api, search=search, size=size, status="error", project="chat")[0] == both, search
         assert walk(api, search=search, size=size, **middle)[0] == inside, search
         assert walk(api, search=search, sort="createdAt,asc", **middle)[0] == inside[::-1], search
+
+
+UNSPACED = {
+    1: "東京タワーの高さは？",
+    2: "京都の東にある塔",
+    3: "GPTは東京で働く model",
+    4: "ราคาของโรงแรมในกรุงเทพ",
+    5: "今天天气很好，我们去公园。",
+}
+
+
+PARTS = {
+    "東京": [3, 1],
+    "京タワー": [1],
+    "タワー 高さ": [1],
+    "京都": [2],
+    "塔": [2],
+    "京": [3, 2, 1],
+    "gptは東京": [3],
+    "東京 mod": [3],
+    "働く mode": [3],
+    "mode 働く": [],
+    "โรงแรม": [4],
+    "กรุงเทพ": [4],
+    "天气": [5],
+    "公园": [5],
+    "好我": [],
+    "天今": [],
+}
+
+
+def test_parts_of_a_text_without_spaces_are_found(api):
+    send(api, *(span(number, start=NOW, input=text) for number, text in UNSPACED.items()))
+
+    found = {search: sorted(chosen(api, search=search), reverse=True) for search in PARTS}
+
+    assert found == PARTS
+
+
+def test_a_long_text_without_spaces_is_found_by_a_long_part_of_it(api):
+    letters = "".join(chr(0x4E00 + number % 19_000) for number in range(32_000))
+    send(api, span(1, start=NOW, input=letters, output=letters[::-1]), span(2, start=NOW, input="x"))
+
+    assert chosen(api, search=letters[20_000:20_500]) == [1]
+    assert chosen(api, search=letters[31_990:]) == [1]
+
+
+def test_a_text_without_spaces_of_an_earlier_version_is_found_by_its_beginning(api, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(trace_texts, "split_passages", str)
+        send(api, span(1, start=NOW, input="東京タワー"))
+    send(api, span(2, start=NOW, input="東京タワー"))
+
+    assert chosen(api, search="東京") == [2, 1]
+    assert chosen(api, search="東京タ") == [2, 1]
+    assert chosen(api, search="東京タワー question") == []
+    assert chosen(api, search="タワー") == [2]
 
 
 def test_a_search_of_a_period_reads_no_day_in_which_nothing_of_it_came(api, monkeypatch):

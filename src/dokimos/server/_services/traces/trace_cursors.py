@@ -50,7 +50,7 @@ def read_cursor(text: str | None, order: Order) -> ListPage:
     goes on is then looked up.
 
     Raises:
-        InvalidRequestError: It is no cursor.
+        InvalidRequestError: It is not a cursor.
     """
     if text is None:
         return ListPage(order)

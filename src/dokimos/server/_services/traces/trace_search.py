@@ -41,6 +41,7 @@ from dokimos.server._services.traces.trace_texts import (
     split_words,
     text_table,
 )
+from dokimos.server._services.traces.unspaced_texts import Alternatives, find_terms
 from dokimos.server._services.traces.word_matches import WordMatches
 
 _RARE: Final = 10_000
@@ -181,12 +182,20 @@ def _postgres_condition(words: Sequence[str], hashes: Sequence[int]) -> ColumnEl
     conditions: list[ColumnElement[bool]] = []
     if words:
         # Nothing but letters and digits, so that none of them is an operator.
-        query = " & ".join([*words[:-1], f"{words[-1]}:*"])
+        query = " & ".join([_write_term(each) for each in find_terms(words)])
         conditions.append(_literal("spans.search @@ to_tsquery('simple', :query)", query=query))
     if hashes:
         numbers = ",".join(map(str, hashes))
         conditions.append(_literal(f"spans.attribute_hashes @> ARRAY[{numbers}]::bigint[]"))
     return and_(*conditions)
+
+
+def _write_term(alternatives: Alternatives) -> str:
+    written = [
+        " & ".join([f"{term.word}{':*' if term.is_begun else ''}" for term in terms])
+        for terms in alternatives
+    ]
+    return written[0] if len(written) == 1 else f"({' | '.join([f'({each})' for each in written])})"
 
 
 def _literal(condition: str, **values: str) -> Any:
