@@ -27,6 +27,7 @@ from dokimos.server._services.traces import span_store
 from dokimos.server._services.traces.new_spans import NewSpan, digest_record
 from dokimos.server._services.traces.placements import PlacedSpan, Placement
 from dokimos.server._services.traces.span_store import SpanStore
+from dokimos.server._workers.trace_rollups import roll_up_days
 from dokimos.traces._otlp_records import iterate_records
 
 PROJECTS: Final = tuple(f"project {number}" for number in range(10))
@@ -62,6 +63,8 @@ async def _fill(settings: ServerSettings, traces: int) -> int:
             ]
             store.remember(await database.write(partial(store.store, spans=part)))
             spans += len(part)
+        _set_clock(started_at + DAYS * DAY)
+        await roll_up_days(database)  # as a server does while it runs
     finally:
         await database.close()
         await server.close()

@@ -10,7 +10,7 @@ from tests.server.test_traces import TRACES, ids
 from tests.server.trace_requests import NOW, SECOND, export, make_project, send, span
 
 from dokimos.server._db import ids as row_ids
-from dokimos.server._services.traces import span_store, trace_lists, trace_search
+from dokimos.server._services.traces import search_scope, span_store, trace_lists, trace_search, trace_texts
 
 
 def chosen(api, **parameters):
@@ -178,6 +178,121 @@ def test_pages_go_on_behind_traces_that_a_filter_leaves_out(api, monkeypatch):
     assert (nothing, pages) == ([], 7)
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"project": "chat"},
+        {"project": "chat", "sort": "createdAt,asc"},
+        {"status": "error"},
+        {"status": "error", "project": "chat"},
+        {"sort": "startTime,asc"},
+        {"project": "chat", "sort": "startTime,desc", "from": moment(0.5), "to": moment(4.5)},
+        {"project": "chat", "sort": "duration,desc", "minDurationMs": 1500},
+        {"project": "chat", "sort": "tokens,asc"},
+        {"project": "chat", "sort": "cost,desc"},
+    ],
+    ids=[
+        "all",
+        "project",
+        "oldest first",
+        "errors",
+        "errors of a project",
+        "start",
+        "period",
+        "duration",
+        "tokens",
+        "cost",
+    ],
+)
+@pytest.mark.parametrize("most_removed", [1000, 3])
+def test_pages_by_number_are_those_of_the_whole_list(api, monkeypatch, parameters, most_removed):
+    """Whether an index counts the traces before a page, without those that are removed, or they are read."""
+    monkeypatch.setattr(trace_lists, "_NEAR", 0)
+    monkeypatch.setattr(trace_lists, "_MOST_REMOVED", most_removed)
+    make_project(api, "chat")
+    draw = random.Random(5)
+    for project in ("chat", None):
+        spans = [
+            span(
+                number + (project is None) * 100, start=NOW + draw.randrange(6) * SECOND,
+                seconds=draw.randrange(4), error=draw.random() < 0.5, gen_ai__operation__name="chat",
+                gen_ai__usage__cost=draw.choice((0.5, 1.0)), gen_ai__usage__input_tokens=draw.randrange(3),
+            )
+            for number in range(1, 26)
+        ]  # fmt: skip
+        send(api, *spans, project=project)
+    rows = api.get(TRACES, params={"size": 200}).json()["content"]
+    for row in draw.sample(rows, 12):
+        assert api.delete(f"{TRACES}/{row['id']}").status_code == 204
+
+    whole = ids(api.get(TRACES, params={**parameters, "size": 200}))
+    assert len(whole) > 4
+    for size in (1, 3, 7):
+        for number in range(-(-len(whole) // size) + 2):
+            answer = api.get(TRACES, params={**parameters, "size": size, "page": number})
+            part = whole[number * size : (number + 1) * size]
+            assert ids(answer) == part
+            goes_on = len(whole) > (number + 1) * size
+            assert (answer.json()["nextAfter"] is not None) is goes_on
+            if goes_on:
+                last = answer.json()["content"][-1]["id"]
+                assert answer.json()["nextAfter"].rpartition("_")[2] == last
+
+
+@pytest.mark.parametrize("sort", ["createdAt", "startTime", "duration", "cost", "tokens"])
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_a_list_goes_on_behind_a_trace_that_was_deleted(api, sort, direction):
+    make_project(api, "chat")
+    draw = random.Random(9)
+    for number in range(1, 10):
+        cost, tokens = draw.choice((0.1, 1e-7)), 1 + number // 3
+        usage = {"gen_ai__usage__cost": cost, "gen_ai__usage__input_tokens": tokens}
+        start = NOW + draw.randrange(4) * SECOND
+        called = span(number, start=start, seconds=number % 3, gen_ai__operation__name="chat", **usage)
+        send(api, called, project="chat")
+    list_ = {"project": "chat", "sort": f"{sort},{direction}"}
+    whole = ids(api.get(TRACES, params=list_))
+    assert len(whole) == 9
+
+    after = {}
+    for place in range(0, 9, 2):
+        page = api.get(TRACES, params={**list_, "size": 2, **after})
+        assert ids(page) == whole[place : place + 2]
+        after = {"after": page.json()["nextAfter"]}
+        for row in page.json()["content"]:
+            assert api.delete(f"{TRACES}/{row['id']}").status_code == 204
+    assert after == {"after": None}
+
+
+def test_a_cursor_of_another_order_or_an_id_goes_on_behind_its_trace(filled):
+    by_duration = {"project": "chat", "sort": "duration,asc"}
+    page = filled.get(TRACES, params={**by_duration, "size": 2}).json()
+    last = page["content"][-1]["id"]
+    assert page["nextAfter"] == f"duration_200000000_{last}"
+
+    assert chosen(filled, **by_duration, after=last) == [3, 4, 5, 6]
+    assert chosen(filled, project="chat", sort="tokens,desc", after=page["nextAfter"]) == [1]
+    assert chosen(filled, project="chat", after=page["nextAfter"]) == [1]
+    assert chosen(filled, project="chat", search="question", after=page["nextAfter"]) == [1]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "x", "duration_200", "duration_x_{id}", "size_2_{id}", "cost_nan_{id}", "cost_1e999_{id}",
+        "start_9223372036854775808_{id}", "duration_1.5_{id}", "_1_{id}", "duration__{id}",
+    ],
+)  # fmt: skip
+def test_what_is_no_cursor_is_refused(filled, after):
+    text = after.replace("{id}", "018f0000-0000-7000-8000-000000000000")
+
+    answer = filled.get(TRACES, params={"project": "chat", "sort": "duration", "after": text})
+
+    assert answer.status_code == 400
+    assert "after: is not what a list has named as nextAfter" in answer.json()["message"]
+
+
 def order_of(api):
     """By trace, the id of its row."""
     rows = api.get(TRACES, params={"size": 200}).json()["content"]
@@ -299,6 +414,7 @@ def test_a_search_finds_what_a_scan_of_all_spans_finds(api, monkeypatch):
         rare, step = ((2000, 64), (4, 3))[place % 2]
         monkeypatch.setattr(trace_search, "_RARE", rare)
         monkeypatch.setattr(trace_search, "_FIRST_STEP", step)
+        monkeypatch.setattr(search_scope, "_FEW", place % 3)
         found = sorted(scan(traces, search), key=ids_of, reverse=True)
         chat = [number for number in found if traces[number - 1][1] == "chat"]
         inside = [number for number in found if bounds[0] <= traces[number - 1][2] < bounds[1]]
@@ -314,6 +430,63 @@ def test_a_search_finds_what_a_scan_of_all_spans_finds(api, monkeypatch):
             assert walk(api, search=search, size=size, status="error", project="chat")[0] == both, search
         assert walk(api, search=search, size=size, **middle)[0] == inside, search
         assert walk(api, search=search, sort="createdAt,asc", **middle)[0] == inside[::-1], search
+
+
+UNSPACED = {
+    1: "東京タワーの高さは？",
+    2: "京都の東にある塔",
+    3: "GPTは東京で働く model",
+    4: "ราคาของโรงแรมในกรุงเทพ",
+    5: "今天天气很好，我们去公园。",
+}
+
+
+PARTS = {
+    "東京": [3, 1],
+    "京タワー": [1],
+    "タワー 高さ": [1],
+    "京都": [2],
+    "塔": [2],
+    "京": [3, 2, 1],
+    "gptは東京": [3],
+    "東京 mod": [3],
+    "働く mode": [3],
+    "mode 働く": [],
+    "โรงแรม": [4],
+    "กรุงเทพ": [4],
+    "天气": [5],
+    "公园": [5],
+    "好我": [],
+    "天今": [],
+}
+
+
+def test_parts_of_a_text_without_spaces_are_found(api):
+    send(api, *(span(number, start=NOW, input=text) for number, text in UNSPACED.items()))
+
+    found = {search: sorted(chosen(api, search=search), reverse=True) for search in PARTS}
+
+    assert found == PARTS
+
+
+def test_a_long_text_without_spaces_is_found_by_a_long_part_of_it(api):
+    letters = "".join(chr(0x4E00 + number % 19_000) for number in range(32_000))
+    send(api, span(1, start=NOW, input=letters, output=letters[::-1]), span(2, start=NOW, input="x"))
+
+    assert chosen(api, search=letters[20_000:20_500]) == [1]
+    assert chosen(api, search=letters[31_990:]) == [1]
+
+
+def test_a_text_without_spaces_of_an_earlier_version_is_found_by_its_beginning(api, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(trace_texts, "split_passages", str)
+        send(api, span(1, start=NOW, input="東京タワー"))
+    send(api, span(2, start=NOW, input="東京タワー"))
+
+    assert chosen(api, search="東京") == [2, 1]
+    assert chosen(api, search="東京タ") == [2, 1]
+    assert chosen(api, search="東京タワー question") == []
+    assert chosen(api, search="タワー") == [2]
 
 
 def test_a_search_of_a_period_reads_no_day_in_which_nothing_of_it_came(api, monkeypatch):
@@ -335,4 +508,4 @@ def test_a_search_of_a_period_reads_no_day_in_which_nothing_of_it_came(api, monk
         assert chosen(api, search="x", **period) == [3]
     finally:
         event.remove(Engine, "before_cursor_execute", note)
-    assert 0 < len(searched) <= 4  # with the days around it, whose clocks may be ahead or behind
+    assert 0 < len(searched) <= 3  # with those that its traces may have come on with a clock that is ahead

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -105,6 +105,7 @@ from dokimos.server._workers.periodic import run_periodically
 from dokimos.server._workers.score_export import ScoreExport, export_scores
 from dokimos.server._workers.trace_alerts import TraceAlertWatch
 from dokimos.server._workers.trace_retention import TraceSweeper, remove_traces
+from dokimos.server._workers.trace_rollups import ROLLUP_DELAY_SECONDS, ROLLUP_SECONDS, roll_up_days
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _ROUTERS: Final = (
@@ -344,6 +345,12 @@ async def _work_in_background(state: State) -> AsyncIterator[None]:
         export_scores(state.score_export),
         score_traces(state.matching, state.scoring),
         remove_traces(state.trace_sweeper, state.settings.traces.sweep_seconds),
+        run_periodically(
+            "Adding up days of traces",
+            partial(roll_up_days, state.traces),
+            ROLLUP_SECONDS,
+            delay=ROLLUP_DELAY_SECONDS,
+        ),
         run_periodically(
             "Watching traces for alerts",
             state.trace_alerts.watch,

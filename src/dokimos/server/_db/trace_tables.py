@@ -207,6 +207,20 @@ TRACE_MODELS: Final = Table(
     sqlite_with_rowid=False,
 )
 
+TRACE_ROLLUPS: Final = Table(
+    "trace_rollups",
+    TRACE_METADATA,
+    # The hours of a day that is over, added up: a month of them is a few pages of the file, not hundreds.
+    Column("project_key", Text, primary_key=True),
+    Column("tenant_key", Text, primary_key=True),
+    Column("day", LONG, primary_key=True),  # since 1970, in which the traces began
+    Column("changes", LONG, nullable=False),  # how often something came for the day after it was over
+    Column("content", LargeBinary),  # `DayCounts`; None where something came since the hours were added up
+    *_partial_indexes("content IS NULL", ix_trace_rollups_stale=("project_key", "tenant_key", "day")),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 TRACE_DAYS: Final = Table(
     "trace_days",
     TRACE_METADATA,

@@ -84,6 +84,8 @@ class ListPage:
     """Rows at most; None for all."""
     after: str | None = None
     """The id of the row that the page before ended with."""
+    place: tuple[Any, ...] | None = None
+    """The values of that row by which the list is sorted, where they are known: it may be there no more."""
 
 
 def read_page(

@@ -16,6 +16,7 @@ from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.traces.attribute_hashes import MAX_HASHED_LENGTH
 from dokimos.server._services.traces.new_spans import MAX_ID, canonical_id, clean
+from dokimos.server._services.traces.trace_cursors import read_cursor
 from dokimos.server._services.traces.trace_filter import BY_START, TRACE_ORDERS, TraceFilter, TraceStatus
 from dokimos.server._services.traces.trace_scores import ScoreFilter, ScoreResult
 from dokimos.server._services.traces.trace_texts import split_words
@@ -143,11 +144,11 @@ Chosen = Annotated[TraceFilter, Depends(_read_filter)]
 async def _read_page(
     chosen: Chosen,
     sort: str | None = sort_query(TRACE_ORDERS),  # as in `list_request`
-    after: Annotated[UUID | None, Query(description=_AFTER)] = None,
+    after: Annotated[str | None, Query(max_length=100, description=_AFTER)] = None,
 ) -> ListPage:
     if sort is None and not chosen.is_search and (chosen.start_from, chosen.start_to) != (None, None):
         sort = BY_START
-    return ListPage(TRACE_ORDERS.parse(sort), None, None if after is None else str(after))
+    return read_cursor(after, TRACE_ORDERS.parse(sort))
 
 
 TracesCursor = Annotated[ListPage, Depends(_read_page)]

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import Field
-from sqlalchemy import Row
 
 from dokimos.server._api.http.access import Access, Caller, access
 from dokimos.server._api.http.json_body import WireModel
@@ -201,9 +200,8 @@ def _stats(period: Period, stats: TraceStats) -> dict[str, Any]:
     bins: Counter[int] = Counter()
     steps = []
     for number in period.buckets():
-        row = stats.buckets.get(number)
-        counts = Counter() if row is None else Counter({name: int(row._mapping[name]) for name in _COUNTED})
-        latencies = stats.latencies.get(number, {})
+        counts = stats.buckets.get(number, Counter())
+        latencies = stats.latencies.get(number, Counter())
         total.update(counts)
         bins.update(latencies)
         start = format_time(number * period.hours * HOUR)
@@ -214,22 +212,8 @@ def _stats(period: Period, stats: TraceStats) -> dict[str, Any]:
         "stepHours": period.hours,
         "total": _counts(total, bins),
         "steps": steps,
-        "models": [_model(row) for row in stats.models],
+        "models": [_model(name, counts) for name, counts in stats.models],
     }
-
-
-_COUNTED: Final = (
-    "trace_count",
-    "error_count",
-    "span_count",
-    "byte_count",
-    "tokens_in",
-    "tokens_out",
-    "cost_nano_usd",
-    "priced_count",
-    "priced_calls",
-    "unpriced_calls",
-)
 
 
 def _counts(counts: Mapping[str, int], bins: Mapping[int, int]) -> dict[str, Any]:
@@ -250,14 +234,14 @@ def _counts(counts: Mapping[str, int], bins: Mapping[int, int]) -> dict[str, Any
     }
 
 
-def _model(row: Row[Any]) -> dict[str, Any]:
+def _model(name: str, counts: Mapping[str, int]) -> dict[str, Any]:
     return {
-        "model": row.model or None,
-        "callCount": int(row.call_count),
-        "errorCount": int(row.error_count),
-        "tokensIn": int(row.tokens_in),
-        "tokensOut": int(row.tokens_out),
-        "costUsd": int(row.cost_nano_usd) / NANO,
-        "pricedCallCount": int(row.priced_calls),
-        "unpricedCallCount": int(row.unpriced_calls),
+        "model": name or None,
+        "callCount": counts["call_count"],
+        "errorCount": counts["error_count"],
+        "tokensIn": counts["tokens_in"],
+        "tokensOut": counts["tokens_out"],
+        "costUsd": counts["cost_nano_usd"] / NANO,
+        "pricedCallCount": counts["priced_calls"],
+        "unpricedCallCount": counts["unpriced_calls"],
     }

@@ -14,8 +14,9 @@ from dokimos.server._db.columns import Id
 from dokimos.server._db.driver_statements import driver_id
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.trace_tables import TRACES
+from dokimos.server._services.traces.day_rollups import HourKey
 from dokimos.server._services.traces.placements import PlacedSpan
-from dokimos.server._services.traces.trace_hours import HourKey, TraceCount, hour_of
+from dokimos.server._services.traces.trace_hours import TraceCount, hour_of
 from dokimos.server._services.traces.trace_statements import INSERT_TRACES, READ_TRACE, TRACE_COLUMNS
 from dokimos.server._services.traces.trace_summary import TraceSummary
 

@@ -189,7 +189,7 @@ class _Transaction:
             stored.origins = self._store_origins(changed)
             insert_spans(self._connection, changed, self._moment, self._known_days, self._pace)
             self._pace.give_way()
-        store_traces(self._connection, changed, self._moment, self._shard, self._summarize)
+        store_traces(self._connection, changed, self._moment, self._shard, self._today, self._summarize)
         return stored
 
     def _prepare_days(self, changed: Iterable[OpenTrace]) -> None:

@@ -14,7 +14,8 @@ from dokimos.server._services.list_pages import Order, SortKeys
 from dokimos.server._services.traces.trace_scores import ScoreFilter
 
 TraceStatus: TypeAlias = Literal["ok", "error"]
-_TOKENS: Final[ColumnElement[int]] = literal_column(TOKENS, Integer)
+TRACE_TOKENS: Final[ColumnElement[int]] = literal_column(TOKENS, Integer)
+"""All tokens of a trace, as the index has them."""
 HAS_ERROR: Final[ColumnElement[bool]] = literal_column("error_count > 0")  # as the partial index says it
 BY_START: Final = "startTime,desc"
 """The order of a list of which a period is asked for."""
@@ -24,7 +25,7 @@ TRACE_ORDERS: Final = SortKeys(
         "startTime": TRACES.c.start_ns,
         "duration": TRACES.c.duration_ns,
         "cost": TRACES.c.cost_usd,
-        "tokens": _TOKENS,
+        "tokens": TRACE_TOKENS,
         "score": TRACE_EVAL_JOBS.c.score,
     },
     ties=(TRACES.c.id,),
@@ -78,6 +79,18 @@ class TraceFilter:
         """Whether anything but the project is asked for."""
         return self != TraceFilter(project_id=self.project_id)
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether anything but a project, a period and a search is asked for."""
+        nothing = TraceFilter(
+            project_id=self.project_id,
+            start_from=self.start_from,
+            start_to=self.start_to,
+            words=self.words,
+            attributes=self.attributes,
+        )
+        return self != nothing
+
     def find_indexed(self) -> list[ColumnElement[bool]]:
         """Return the conditions by which an index leads to the rows in the order of their ids.
 
@@ -101,7 +114,7 @@ class TraceFilter:
             order: Of the list: what has no value to sort by is not in it.
         """
         conditions = [*self._compare(is_by_id(order))]
-        if not is_by_id(order) and order.values[0] is not _TOKENS:
+        if not is_by_id(order) and order.values[0] is not TRACE_TOKENS:
             conditions.append(order.values[0].is_not(None))
         return conditions
 
@@ -123,7 +136,7 @@ class TraceFilter:
         ranges: tuple[tuple[ColumnElement[Any], float | None, float | None], ...] = (
             (columns.duration_ns, self.min_duration_ns, self.max_duration_ns),
             (columns.cost_usd, self.min_cost, self.max_cost),
-            (_TOKENS, self.min_tokens, self.max_tokens),
+            (TRACE_TOKENS, self.min_tokens, self.max_tokens),
         )
         for column, low, high in ranges:
             # In the order of ids, the index of a measure would have all rows of its range read and sorted.

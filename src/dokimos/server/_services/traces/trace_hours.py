@@ -12,6 +12,7 @@ from dokimos.server._db.clock import DAY, HOUR
 from dokimos.server._db.driver_statements import DriverStatement
 from dokimos.server._db.inserts import INSERTS
 from dokimos.server._db.trace_tables import TRACE_HOURS, TRACE_LATENCIES, TRACE_MODELS
+from dokimos.server._services.traces.day_rollups import HourKey, mark_changed_days
 from dokimos.server._services.traces.trace_summary import TraceSummary
 
 _BIN_BASE: Final = math.log(1.05)
@@ -21,8 +22,6 @@ _PAST: Final = 30 * DAY
 _FUTURE: Final = DAY
 _NANOSECONDS: Final = 1000
 """In a microsecond."""
-HourKey: TypeAlias = tuple[str, str, int]
-"""A project (empty for none), a tenant (empty for none), and an hour since 1970."""
 _Rows: TypeAlias = dict[tuple[object, ...], list[int]]
 """The counts of a table by its key, in the order of its columns."""
 
@@ -59,6 +58,7 @@ class HourChanges:
     """What a transaction adds to the counts, and takes off again where a trace has changed."""
 
     def __init__(self) -> None:
+        self._keys: set[HourKey] = set()
         self._hours: _Rows = {}
         self._latencies: _Rows = {}
         self._models: _Rows = {}
@@ -79,6 +79,7 @@ class HourChanges:
             priced_calls or 0,
             unpriced_calls or 0,
         )
+        self._keys.add(count.key)
         _add(self._hours, count.key, hour, sign)
         _add(self._latencies, (*count.key, latency_bin(summary.duration_ns)), (1,), sign)
         knows_prices = summary.knows_prices
@@ -95,11 +96,18 @@ class HourChanges:
             )
             _add(self._models, (*count.key, name), calls, sign)
 
-    def store(self, connection: Connection, shard: int) -> None:
-        """Add the changes to the rows of this server's shard."""
+    def store(self, connection: Connection, shard: int, today: int) -> None:
+        """Add the changes to the rows of this server's shard.
+
+        Args:
+            connection: In a transaction.
+            shard: Of this server.
+            today: The day since 1970: those before it may have been added up.
+        """
         _store(connection, _ADD_TO_HOURS, self._hours, shard)
         _store(connection, _ADD_TO_LATENCIES, self._latencies, shard)
         _store(connection, _ADD_TO_MODELS, self._models, shard)
+        mark_changed_days(connection, self._keys, today)
 
 
 class _Counts:

@@ -17,12 +17,18 @@ from dokimos.server._db.trace_tables import TRACE_DAYS, TRACE_HOURS, TRACES
 from dokimos.server._services.accounts.principal import Principal, Role
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import ListPage, Order, find_place
+from dokimos.server._services.traces.search_scope import TraceScope
+from dokimos.server._services.traces.trace_cursors import write_cursor
 from dokimos.server._services.traces.trace_filter import TraceFilter, check_order, is_by_id, is_by_score
 from dokimos.server._services.traces.trace_scores import by_jobs, read_scored, select_by_score
-from dokimos.server._services.traces.trace_search import TraceScope, find_candidates
+from dokimos.server._services.traces.trace_search import find_candidates
 
 WINDOW: Final = 10_000
 """Traces that are looked at for one page."""
+_NEAR: Final = 500
+"""Traces before a page that are read with it."""
+_MOST_REMOVED: Final = 1000
+"""Marked traces that may be about to be removed while an index counts the others."""
 _LISTED: Final = tuple(
     column for column in TRACES.c if column.name not in ("summary", "tenant_key", "match_due_at")
 )
@@ -34,7 +40,7 @@ class TracePage:
 
     rows: Sequence[Row[Any]]
     next_after: str | None
-    """The trace behind which the list goes on, None at its end; it may be one that is not on the page."""
+    """The cursor of the next page, None at the end of the list; its trace need not be on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +72,20 @@ def list_traces(
     if chosen.is_search:
         return _search(connection, principal, chosen, page, limit, offset)
     streams = visible_parts(principal, chosen.project_id)
-    count = limit + offset + 1
     sees_all = principal.role is not Role.NONE and not principal.is_restricted
+    if offset > _NEAR and sees_all and _is_found_by_index(chosen, page.order):
+        removed = _read_removed(connection, chosen, page.order)
+        if removed is not None:
+            place = _find_last_before(connection, chosen, page.order, offset, removed)
+            if place is None:
+                return TracePage((), None)
+            offset = 0
+    count = limit + offset + 1
     parts = [_read_part(connection, seen, chosen, page.order, place, count, sees_all) for seen in streams]
     keys, end = _merge(parts, page.order, count)
+    last = keys[offset + limit - 1] if len(keys) > offset + limit else end
     shown = [key[-1] for key in keys[offset : offset + limit]]
-    last = shown[-1] if len(keys) > offset + limit else None
-    return TracePage(_read_rows(connection, shown), last or (None if end is None else end[-1]))
+    return TracePage(_read_rows(connection, shown), None if last is None else write_cursor(page.order, last))
 
 
 def _find_place(
@@ -80,6 +93,8 @@ def _find_place(
 ) -> Sequence[Any] | None:
     if page.after is None:
         return None
+    if page.place is not None:
+        return page.place
     if is_by_score(page.order):
         assert chosen.scores is not None
         scored = replace(chosen.scores, min_score=None, max_score=None, result=None)
@@ -120,11 +135,9 @@ def _read_part(
         return _read_scored_part(connection, seen, chosen, order, place, count)
     if is_by_score(order):
         return _read_part_by_score(connection, seen, chosen, order, place, count)
-    bounds = [seen, *(chosen.find_indexed() if by_id else _project(chosen))]
+    bounds = [seen, *_bounds_of_list(chosen, order)]
     if place is not None:
         bounds.append(order.is_behind(place))
-    if not by_id:
-        bounds += _bounds_of_order(chosen, order)
     end = None
     if not _is_found_by_index(chosen, order):
         # An index has the ids alone, and to read 10,000 rows takes 30 times as long. Removed ones may count.
@@ -137,6 +150,62 @@ def _read_part(
     query = order.apply(select(*order.values).where(*bounds, *chosen.conditions(order)))
     keys = [tuple(row) for row in connection.execute(query.limit(count))]
     return _Part(keys, None if len(keys) == count else end)
+
+
+def _read_removed(
+    connection: Connection, chosen: TraceFilter, order: Order
+) -> Sequence[tuple[Any, ...]] | None:
+    """Return the keys of the traces of a list that are marked as removed; None where many traces are."""
+    columns = TRACES.c
+    marked = select(columns.id).where(columns.deleted_at.is_not(None)).order_by(columns.day, columns.id)
+    ids = connection.execute(marked.limit(_MOST_REMOVED + 1)).scalars().all()
+    if not ids:
+        return ()
+    if len(ids) > _MOST_REMOVED:
+        return None
+    query = select(*order.values).where(columns.id.in_(ids), *chosen.conditions(order))
+    return [tuple(row) for row in connection.execute(query)]
+
+
+def _find_last_before(
+    connection: Connection,
+    chosen: TraceFilter,
+    order: Order,
+    count: int,
+    removed: Sequence[tuple[Any, ...]],
+) -> tuple[Any, ...] | None:
+    """Return the last of the first traces of a list, None where there are fewer.
+
+    An index counts them without a look at each, but has those that are removed as well.
+
+    Args:
+        count: How many traces come first.
+        removed: The keys of those that do not count.
+    """
+    bounds = _bounds_of_list(chosen, order)
+    keys = order.apply(select(*order.values).where(*bounds, *chosen.conditions(order)))
+    place: tuple[Any, ...] | None = None
+    missing = count
+    while missing:
+        query = keys if place is None else keys.where(order.is_behind(place))
+        row = connection.execute(query.offset(missing - 1).limit(1)).first()
+        if row is None:
+            return None
+        last, place = place, tuple(row)
+        passed = [key for key in removed if _is_up_to(key, place, order)]
+        missing = sum(last is None or not _is_up_to(key, last, order) for key in passed)
+    return place
+
+
+def _is_up_to(key: tuple[Any, ...], place: tuple[Any, ...], order: Order) -> bool:
+    return key >= place if order.is_descending else key <= place
+
+
+def _bounds_of_list(chosen: TraceFilter, order: Order) -> list[ColumnElement[bool]]:
+    """The conditions that an index answers in the order of the list."""
+    if is_by_id(order):
+        return chosen.find_indexed()
+    return [*_project(chosen), *_bounds_of_order(chosen, order)]
 
 
 def _is_found_by_index(chosen: TraceFilter, order: Order) -> bool:
@@ -267,6 +336,7 @@ def _search(
         start_from=chosen.start_from,
         start_to=chosen.start_to,
         wanted_count=offset + limit + 1,
+        is_filtered=chosen.is_filtered,
     )
     is_chosen = TRACES.c.id.in_(bindparam("chosen", expanding=True))
     query: Select[Any] = page.order.apply(select(TRACES.c.id).where(is_chosen, *conditions))

@@ -19,6 +19,7 @@ def store_traces(
     traces: Sequence[OpenTrace],
     moment: int,
     shard: int,
+    today: int,
     summarize: Callable[[OpenTrace], TraceSummary],
 ) -> None:
     """Merge the spans that were added to traces into their summaries, and store these.
@@ -28,6 +29,7 @@ def store_traces(
         traces: With the spans.
         moment: At which they came.
         shard: Of this server.
+        today: The day since 1970, also where the spans came earlier.
         summarize: Makes the summary of a trace anew, where a span was replaced.
     """
     is_postgresql = connection.dialect.name == "postgresql"
@@ -41,7 +43,7 @@ def store_traces(
     changed = [trace for trace in traces if is_postgresql or not trace.is_new]
     if changed:
         UPDATE_TRACES.execute_many(connection, [rows.make_changed(trace) for trace in changed])
-    hours.store(connection, shard)
+    hours.store(connection, shard, today)
 
 
 def _merge_spans(

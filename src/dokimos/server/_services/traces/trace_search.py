@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -14,14 +13,12 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
-    func,
     literal_column,
     select,
     text,
 )
 
 from dokimos.server._db.batches import in_batches
-from dokimos.server._db.clock import DAY
 from dokimos.server._db.columns import Id
 from dokimos.server._db.driver_statements import all_rows, driver_id
 from dokimos.server._db.span_storage import SpanSearch, SpanStorage, find_storage
@@ -29,12 +26,22 @@ from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.traces.attribute_hashes import hash_attribute
 from dokimos.server._services.traces.row_ranges import find_traces_of_rows, has_table
+from dokimos.server._services.traces.search_scope import (
+    FIRST_ID,
+    LAST_ID,
+    TraceScope,
+    choose_days,
+    day_of_id,
+    first_of_day,
+    last_of_day,
+)
 from dokimos.server._services.traces.trace_texts import (
     has_full_text_search,
     match_expression,
     split_words,
     text_table,
 )
+from dokimos.server._services.traces.unspaced_texts import Alternatives, find_terms
 from dokimos.server._services.traces.word_matches import WordMatches
 
 _RARE: Final = 10_000
@@ -43,54 +50,6 @@ _BATCH: Final = 200
 _FIRST_STEP: Final = 64
 """Traces that are looked at first where something occurs in many spans; each step is twice as long."""
 _LONGEST_STEP: Final = 512
-_NANOSECONDS: Final = 1000
-"""In a microsecond."""
-_LAST_ID: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-_FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
-
-
-@dataclass(frozen=True, slots=True)
-class TraceScope:
-    """Where a search looks."""
-
-    is_inside: ColumnElement[bool]
-    """The condition on traces that indexes answer."""
-    conditions: Sequence[ColumnElement[bool]]
-    """All conditions on traces."""
-    is_descending: bool = True
-    after: str | None = None
-    """The trace behind which it begins."""
-    project_id: str | None = None
-    start_from: int | None = None
-    """Nanoseconds since 1970 before which no trace of it began."""
-    start_to: int | None = None
-    """Those before which each of them began."""
-    wanted_count: int = 200
-    """Traces that fill a page: PostgreSQL reads as many at first, and more where some are left out."""
-
-    def is_behind(self, place: str | None) -> ColumnElement[bool]:
-        """The condition that a trace comes later than another one, or any where that is None."""
-        column = TRACES.c.id
-        if self.is_descending:
-            return column < (place or _LAST_ID)
-        return column > (place or _FIRST_ID)
-
-    def is_up_to(self, place: str) -> ColumnElement[bool]:
-        """The condition that a trace is another one or comes before it."""
-        return TRACES.c.id >= place if self.is_descending else TRACES.c.id <= place
-
-    def is_later(self, trace: str, place: str | None) -> bool:
-        """Whether a trace comes later than another one."""
-        return place is None or (trace < place if self.is_descending else trace > place)
-
-    def apply(self, query: Select[Any]) -> Select[Any]:
-        """Return a query of traces in the order of the search."""
-        return query.order_by(TRACES.c.id.desc() if self.is_descending else TRACES.c.id.asc())
-
-    @property
-    def of_project(self) -> list[ColumnElement[bool]]:
-        """The condition that a trace is of the project, none where none is asked for."""
-        return [] if self.project_id is None else [TRACES.c.project_id == self.project_id]
 
 
 class Candidates(NamedTuple):
@@ -118,14 +77,14 @@ def find_candidates(
     storage = find_storage(connection)
     if storage is not None:
         words = split_words(" ".join(words))
-        for day in _days(connection, scope):
+        for day, of_day in choose_days(connection, scope):
             query = SpanSearch(day, words, hashes, scope.is_descending)
-            yield from _search_storage(connection, storage, query, scope)
+            yield from _search_storage(connection, storage, query, of_day)
         return
     if connection.dialect.name == "postgresql":
         search = _postgres_condition(words, hashes)
-        for day in _days(connection, scope):
-            yield from _search_postgres_day(connection, day, search, scope)
+        for day, of_day in choose_days(connection, scope):
+            yield from _search_postgres_day(connection, day, search, of_day)
         return
     if not has_full_text_search(sqlite3.sqlite_version):
         raise InvalidRequestError(
@@ -133,73 +92,8 @@ def find_candidates(
             "Start it with a Python whose SQLite has FTS5, or with PostgreSQL; the other filters work."
         )
     expression = match_expression(" ".join(words), hashes) or ""
-    for day in _days(connection, scope):
-        yield from _search_sqlite_day(connection, day, expression, scope)
-
-
-def _days(connection: Connection, scope: TraceScope) -> Iterator[int]:
-    """Yield the days that have traces, in the order of the list, with a look for each."""
-    column = TRACES.c.day
-    function = func.max if scope.is_descending else func.min
-    # Traces whose clock is ahead by more than a day are not found by the time that it shows.
-    first = None if scope.start_from is None else _day_of_start(scope.start_from) - 1
-    last = None if scope.start_to is None else _day_of_start(scope.start_to) + 1
-    day: int | None = None
-    if scope.after is not None:
-        shown = _day_of(scope.after)
-        day = shown + 2 if scope.is_descending else shown - 2  # its day may be counted by another clock
-    while True:
-        query = select(function(column))
-        if day is not None:
-            query = query.where(column < day if scope.is_descending else column > day)
-        if first is not None:
-            query = query.where(column >= first)
-        day = connection.execute(query).scalar()
-        if day is None:
-            return
-        if last is not None and day > last:
-            near = _find_day_of_period(connection, day, scope)
-            if near is None:
-                return
-            if (near < day) if scope.is_descending else (near > day):
-                day = near + 1 if scope.is_descending else near - 1
-                continue
-        yield day
-
-
-def _find_day_of_period(connection: Connection, day: int, scope: TraceScope) -> int | None:
-    """Return the next day, from a day on, that may have traces that began in the period of a search.
-
-    Few traces come days after they began. The index of starts holds the ids as well, which say when that was:
-    it is read from the begin of the period to its end, instead of all traces that came later.
-    """
-    identifier = func.coalesce(TRACES.c.id, TRACES.c.id)  # an expression, which no other index has in order
-    query = select(identifier).where(TRACES.c.start_ns < scope.start_to, *scope.of_project)
-    if scope.start_from is not None:
-        query = query.where(TRACES.c.start_ns >= scope.start_from)
-    if scope.is_descending:
-        query = query.where(identifier < _id_at(day + 2)).order_by(identifier.desc())
-    else:
-        query = query.where(identifier >= _id_at(day - 1)).order_by(identifier.asc())
-    found = connection.execute(query.limit(1)).scalar()
-    if found is None:
-        return None
-    shown = _day_of(found)
-    return min(day, shown + 1) if scope.is_descending else max(day, shown - 1)
-
-
-def _day_of_start(nanoseconds: int) -> int:
-    return nanoseconds // _NANOSECONDS // DAY
-
-
-def _day_of(identifier: str) -> int:
-    """Return the day on which an id was made."""
-    return int(identifier.replace("-", "")[:12], 16) * 1000 // DAY
-
-
-def _id_at(day: int) -> str:
-    digits = f"{max(0, day * DAY // 1000):012x}"
-    return f"{digits[:8]}-{digits[8:]}-0000-0000-000000000000"
+    for day, of_day in choose_days(connection, scope):
+        yield from _search_sqlite_day(connection, day, expression, of_day)
 
 
 def _search_sqlite_day(
@@ -232,14 +126,14 @@ def _search_traces_of_day(
 ) -> Iterator[Candidates]:
     """Search the spans of one trace after the other, for what occurs in many of them."""
     columns = TRACES.c
-    # The ids of a day, give or take one: so that an index that has no day in it leads there as well.
-    near = and_(columns.id >= _id_at(day - 1), columns.id < _id_at(day + 2))
-    if scope.project_id is None:
-        of_day, indexed = columns.day == day, columns.day == day
-    else:  # an expression, or the index of days would lead to the traces of all projects
-        of_day, indexed = func.coalesce(columns.day, columns.day) == day, and_(*scope.of_project, near)
+    # Traces of another day may have ids of this one, whose day another clock has counted.
+    ends = (first_of_day(connection, day, scope), last_of_day(connection, day, scope))
+    near = columns.id.between(min(ends), max(ends))
+    # Not the index of days where there is a project: it would lead to the traces of all of them.
+    indexed = columns.day == day if scope.project_id is None else and_(*scope.of_project, near)
     steps = scope.apply(select(columns.id).where(indexed))
-    query = scope.apply(select(columns.id).where(of_day, near, *scope.conditions))
+    # An index has the ids alone, so that rows are read of traces only whose spans are found.
+    query = steps.where(near, *scope.conditions) if scope.is_filtered else steps
     place, size = scope.after, _FIRST_STEP
     while True:
         step = steps.where(scope.is_behind(place)).offset(size - 1).limit(1)
@@ -248,7 +142,7 @@ def _search_traces_of_day(
         traces = connection.execute(query.where(*bounds)).scalars().all()
         # A search goes on from a trace of the day itself: from one of a day nearby it would miss what lies
         # between, or show it twice.
-        is_of_day = end is not None and _day_of(end) == day
+        is_of_day = end is not None and day_of_id(end) == day
         yield Candidates(_choose_matching(connection, matches, traces), end if is_of_day else None, size)
         if end is None:
             return
@@ -288,12 +182,20 @@ def _postgres_condition(words: Sequence[str], hashes: Sequence[int]) -> ColumnEl
     conditions: list[ColumnElement[bool]] = []
     if words:
         # Nothing but letters and digits, so that none of them is an operator.
-        query = " & ".join([*words[:-1], f"{words[-1]}:*"])
+        query = " & ".join([_write_term(each) for each in find_terms(words)])
         conditions.append(_literal("spans.search @@ to_tsquery('simple', :query)", query=query))
     if hashes:
         numbers = ",".join(map(str, hashes))
         conditions.append(_literal(f"spans.attribute_hashes @> ARRAY[{numbers}]::bigint[]"))
     return and_(*conditions)
+
+
+def _write_term(alternatives: Alternatives) -> str:
+    written = [
+        " & ".join([f"{term.word}{':*' if term.is_begun else ''}" for term in terms])
+        for terms in alternatives
+    ]
+    return written[0] if len(written) == 1 else f"({' | '.join([f'({each})' for each in written])})"
 
 
 def _literal(condition: str, **values: str) -> Any:
@@ -313,7 +215,7 @@ def _search_postgres_day(
     )
     place, size = scope.after, min(scope.wanted_count, _BATCH)
     while True:
-        bound = place or (_LAST_ID if scope.is_descending else _FIRST_ID)
+        bound = place or (LAST_ID if scope.is_descending else FIRST_ID)
         is_behind = SPANS.c.trace < bound if scope.is_descending else SPANS.c.trace > bound
         traces = list(connection.execute(matching.where(is_behind).limit(size)).scalars())
         if traces:

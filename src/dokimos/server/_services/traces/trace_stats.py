@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, func, select
 
 from dokimos.server._db.clock import HOUR
-from dokimos.server._db.trace_tables import TRACE_HOURS, TRACE_LATENCIES, TRACE_MODELS
+from dokimos.server._db.trace_tables import TRACE_HOURS, TRACE_LATENCIES, TRACE_MODELS, TRACE_ROLLUPS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.traces.day_rollups import (
+    HOURS_OF_DAY,
+    MODEL_TOTALS,
+    TOTALS,
+    DayCounts,
+    read_counts,
+    sum_by_step,
+)
 from dokimos.server._services.traces.trace_hours import NO_LATENCY, bin_milliseconds
 from dokimos.server._services.traces.trace_lists import visible_keys
 
 Step: TypeAlias = Literal["hour", "day"]
-HOURS: Final[Mapping[Step, int]] = {"hour": 1, "day": 24}
+HOURS: Final[Mapping[Step, int]] = {"hour": 1, "day": HOURS_OF_DAY}
 _MAX_BUCKETS: Final = 400
 _WEEK: Final = 7 * 24 + 1
 """Hours, those at both ends counted that are not whole."""
 _PERCENTILES: Final = (50, 90, 95, 99)
-_TOTALS: Final = tuple(each.name for each in TRACE_HOURS.c if not each.primary_key)
-_MODEL_TOTALS: Final = (
-    "call_count",
-    "error_count",
-    "tokens_in",
-    "tokens_out",
-    "cost_nano_usd",
-    "priced_calls",
-    "unpriced_calls",
-)
+_MOST_TENANTS: Final = 100
 MAX_MODELS: Final = 100
 """Models that are listed, those with the most calls."""
 
@@ -54,11 +54,11 @@ class Period:
 class TraceStats:
     """What is counted of the traces of a project."""
 
-    buckets: dict[int, Row[Any]] = field(default_factory=dict)
+    buckets: dict[int, Counter[str]] = field(default_factory=dict)
     """By the number of the step; a step without traces has none."""
-    latencies: dict[int, dict[int, int]] = field(default_factory=dict)
+    latencies: dict[int, Counter[int]] = field(default_factory=dict)
     """By the number of the step, how many traces are in each bin."""
-    models: Sequence[Row[Any]] = ()
+    models: Sequence[tuple[str, Counter[str]]] = ()
 
 
 def choose_period(first: int, last: int, step: Step | None) -> Period:
@@ -82,40 +82,118 @@ def choose_period(first: int, last: int, step: Step | None) -> Period:
 
 def read_stats(connection: Connection, principal: Principal, project_id: str, period: Period) -> TraceStats:
     """Return what is counted of the traces of a project that the caller sees."""
+    visible = visible_keys(principal, TRACE_HOURS, project_id)
+    hours = _Hours(connection, principal, project_id, period, _find_tenants(connection, visible))
+    totals = hours.read_totals()
     stats = TraceStats()
-    for row in _read(connection, principal, project_id, period, TRACE_HOURS, _TOTALS):
-        stats.buckets[row.step] = row
-    names = (TRACE_LATENCIES.c.bin,)
-    for row in _read(connection, principal, project_id, period, TRACE_LATENCIES, ("trace_count",), *names):
-        stats.latencies.setdefault(row.step, {})[row.bin] = int(row.trace_count)
-    conditions = _conditions(principal, project_id, period, TRACE_MODELS)
-    columns = [func.sum(TRACE_MODELS.c[name]).label(name) for name in _MODEL_TOTALS]
-    query = select(TRACE_MODELS.c.model, *columns).where(*conditions).group_by(TRACE_MODELS.c.model)
-    by_calls = sorted(connection.execute(query).all(), key=lambda row: (-row.call_count, row.model))
-    stats.models = [row for row in by_calls if row.call_count][:MAX_MODELS]
+    for (step, _), counts in totals.items():
+        stats.buckets.setdefault(step, Counter()).update(counts)
+    rolled_up = hours.read_rollups(totals) if period.hours == HOURS_OF_DAY else []
+    models: dict[str, Counter[str]] = {}
+    for day, counted in rolled_up:
+        stats.latencies.setdefault(day, Counter()).update(counted.latencies)
+        _add_models(models, counted.models.items())
+    for first, end in _ranges_without({day for day, _ in rolled_up}, period):
+        for step, number, count in hours.read_latencies(first, end):
+            stats.latencies.setdefault(step, Counter())[number] += count
+        _add_models(models, hours.read_models(first, end))
+    called = [each for each in models.items() if each[1]["call_count"]]
+    stats.models = sorted(called, key=lambda each: (-each[1]["call_count"], each[0]))[:MAX_MODELS]
     return stats
 
 
-def _read(
-    connection: Connection,
-    principal: Principal,
-    project_id: str,
-    period: Period,
-    table: Table,
-    counts: Sequence[str],
-    *keys: ColumnElement[Any],
-) -> Iterator[Row[Any]]:
-    step = (table.c.hour // period.hours).label("step")
-    sums = [func.sum(table.c[name]).label(name) for name in counts]
-    query = select(step, *keys, *sums).where(*_conditions(principal, project_id, period, table))
-    yield from connection.execute(query.group_by(step, *keys))
+def _find_tenants(connection: Connection, visible: Sequence[ColumnElement[bool]]) -> Sequence[str] | None:
+    """Return the tenants that have hours, with a look for each; None where there are many.
+
+    The indexes have the tenants before the hours: without them, all hours of a project would be read.
+    """
+    column = TRACE_HOURS.c.tenant_key
+    tenants: list[str] = []
+    query = select(func.min(column)).where(*visible)
+    while len(tenants) <= _MOST_TENANTS:
+        behind = query.where(column > tenants[-1]) if tenants else query
+        tenant = connection.execute(behind).scalar()
+        if tenant is None:
+            return tenants
+        tenants.append(tenant)
+    return None
 
 
-def _conditions(
-    principal: Principal, project_id: str, period: Period, table: Table
-) -> list[ColumnElement[bool]]:
-    hours = (table.c.hour >= period.first_hour, table.c.hour < period.last_hour)
-    return [*visible_keys(principal, table, project_id), *hours]
+def _add_models(models: dict[str, Counter[str]], added: Iterable[tuple[str, Counter[str]]]) -> None:
+    for name, counts in added:
+        models.setdefault(name, Counter()).update(counts)
+
+
+def _ranges_without(days: Set[int], period: Period) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last hour, which is not in it, of each part of a period between some days."""
+    first = period.first_hour
+    for day in sorted(days):
+        if day * HOURS_OF_DAY > first:
+            yield first, day * HOURS_OF_DAY
+        first = (day + 1) * HOURS_OF_DAY
+    if first < period.last_hour:
+        yield first, period.last_hour
+
+
+@dataclass(frozen=True, slots=True)
+class _Hours:
+    """What is counted by the hour of the traces of a project that a caller sees."""
+
+    connection: Connection
+    principal: Principal
+    project_id: str
+    period: Period
+    tenants: Sequence[str] | None
+    """Those that have any; None where there are too many to name them."""
+
+    def read_totals(self) -> dict[tuple[int, str], Counter[str]]:
+        """Return the totals of all hours by the number of the step and the tenant."""
+        period = self.period
+        rows = self._read(TRACE_HOURS, TOTALS, period.first_hour, period.last_hour, TRACE_HOURS.c.tenant_key)
+        return {(row.step, row.tenant_key): read_counts(row, TOTALS) for row in rows}
+
+    def read_latencies(self, first: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the number of the step, a bin, and how many traces are in it, of some hours."""
+        for row in self._read(TRACE_LATENCIES, ("trace_count",), first, end, TRACE_LATENCIES.c.bin):
+            yield row.step, row.bin, int(row.trace_count)
+
+    def read_models(self, first: int, end: int) -> Iterator[tuple[str, Counter[str]]]:
+        """Yield models and what their calls of some hours have used."""
+        for row in self._read(TRACE_MODELS, MODEL_TOTALS, first, end, TRACE_MODELS.c.model):
+            yield row.model, read_counts(row, MODEL_TOTALS)
+
+    def read_rollups(self, totals: Mapping[tuple[int, str], Counter[str]]) -> list[tuple[int, DayCounts]]:
+        """Return the days that have been added up and are still what their hours say.
+
+        Args:
+            totals: Of the hours by the day and the tenant. A server of an earlier version that stores spans
+                beside this one does not mark the days that it changes; their totals are other ones.
+        """
+        first, end = -(-self.period.first_hour // HOURS_OF_DAY), self.period.last_hour // HOURS_OF_DAY
+        columns = TRACE_ROLLUPS.c
+        query = select(columns.day, columns.tenant_key, columns.content).where(
+            *self._conditions(TRACE_ROLLUPS),
+            columns.day >= first,
+            columns.day < end,
+            columns.content.is_not(None),
+        )
+        stored = {
+            (row.day, row.tenant_key): DayCounts.load(row.content) for row in self.connection.execute(query)
+        }
+        usable = {key for key, counts in stored.items() if totals.get(key) == counts.totals}
+        others = {day for day, _ in totals.keys() - usable} | {day for day, _ in stored.keys() - usable}
+        return [(day, stored[day, tenant]) for day, tenant in sorted(usable) if day not in others]
+
+    def _read(
+        self, table: Table, names: Sequence[str], first: int, end: int, *keys: ColumnElement[Any]
+    ) -> Iterator[Row[Any]]:
+        query = sum_by_step(table, names, self.period.hours, *keys)
+        between = (table.c.hour >= first, table.c.hour < end)
+        yield from self.connection.execute(query.where(*self._conditions(table), *between))
+
+    def _conditions(self, table: Table) -> list[ColumnElement[bool]]:
+        visible = visible_keys(self.principal, table, self.project_id)
+        return visible if self.tenants is None else [*visible, table.c.tenant_key.in_(self.tenants)]
 
 
 def find_percentiles(bins: Mapping[int, int]) -> dict[str, float | None]:

@@ -22,6 +22,7 @@ from dokimos.server._db.driver_statements import execute_many
 from dokimos.server._services.traces.new_spans import NewSpan
 from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.row_ranges import RowRange, add_ranges, create_range_table
+from dokimos.server._services.traces.unspaced_texts import Alternatives, find_terms, split_passages
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 MAX_INDEXED: Final = 100_000
@@ -57,7 +58,7 @@ def searchable_words(span: NewSpan) -> str:
 
 def split_searchable(text: str) -> str:
     """Return a text in words for PostgreSQL, whose parser would keep `example.com` or `3.14` as one."""
-    words = _NO_WORD.sub(" ", fold_text(text))
+    words = _NO_WORD.sub(" ", split_passages(fold_text(text)))
     if len(words) <= _MAX_WORD:
         return words
     return " ".join([word[:_MAX_WORD] for word in words.split(" ")])
@@ -152,9 +153,17 @@ def index_texts(
         create_range_table(connection, day)
     insert = f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)"
     for part in in_batches(spans.texts, _TEXTS_AT_ONCE):
-        execute_many(connection, insert, part)
+        execute_many(connection, insert, [(row, split_passages(text), words) for row, text, words in part])
         pace.give_way()
     add_ranges(connection, day, spans.ranges)
+
+
+def _write_term(alternatives: Alternatives) -> str:
+    written = [
+        " AND ".join([f'"{term.word}"{"*" if term.is_begun else ""}' for term in terms])
+        for terms in alternatives
+    ]
+    return written[0] if len(written) == 1 else f"({' OR '.join([f'({each})' for each in written])})"
 
 
 def match_expression(
@@ -165,7 +174,7 @@ def match_expression(
     None where nothing of it can be looked for.
     """
     words = [] if text is None else split_words(text)
-    parts = [f'"{word}"' for word in words[:-1]] + [f'"{word}"*' for word in words[-1:]]
+    parts = [_write_term(each) for each in find_terms(words)]
     parts += [f'"{attribute_word(number)}"' for number in attributes]
     if not parts:
         return None
