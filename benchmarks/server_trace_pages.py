@@ -56,6 +56,7 @@ def pages(number: int) -> dict[str, str]:
     return {
         "list": "/api/v1/traces?" + urlencode({"project": project} | filters[number % 4]),
         "list of a week": "/api/v1/traces?" + urlencode({"project": project, **week}),
+        "page by number": "/api/v1/traces?" + urlencode({"page": 1000 - number}),
         "text search": "/api/v1/traces?" + urlencode({"project": project, "search": word, **week}),
         "common words": "/api/v1/traces?" + urlencode({"project": project, "search": common, **week}),
         "long past": "/api/v1/traces?" + urlencode({"project": project, "search": common, **past}),

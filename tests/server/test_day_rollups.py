@@ -14,6 +14,7 @@ from dokimos.server._services.projects.projects import find_or_create_project
 from dokimos.server._services.traces import day_rollups, trace_stats
 from dokimos.server._services.traces.day_rollups import add_up_days, choose_days, store_rollups
 from dokimos.server._services.traces.trace_stats import choose_period, read_stats
+from dokimos.server._workers import trace_rollups
 from dokimos.server._workers.trace_rollups import roll_up_days
 
 DAYS = 6
@@ -169,7 +170,11 @@ async def test_what_an_earlier_version_stores_late_is_counted_without_a_mark(ser
     assert sum(latencies[day].values()) == 3
 
 
-async def test_each_tenant_sees_its_own_days(server, clock):
+@pytest.mark.parametrize("most_tenants", [100, 1])
+async def test_each_tenant_sees_its_own_days(server, clock, monkeypatch, most_tenants):
+    monkeypatch.setattr(trace_stats, "_MOST_TENANTS", most_tenants)
+    monkeypatch.setattr(trace_rollups, "_OWNERS_AT_ONCE", 1)
+    monkeypatch.setattr(trace_rollups, "_DAYS_AT_ONCE", 2)
     project = await make_project(server)
     for day in range(4):
         for number, caller in enumerate((SYSTEM, ADA, BOB, BOB)):
@@ -195,6 +200,26 @@ async def test_today_and_yesterday_are_marked_by_nobody_who_stores_in_time(serve
     await send_days(server, clock, days=2)
 
     assert await read_days(server) == {}
+
+
+async def test_a_store_of_the_version_before_is_added_up_after_its_upgrade(clock, empty_database_settings):
+    async with open_traces(clock, **empty_database_settings) as server:
+        project = await make_project(server)
+        await send_days(server, clock)
+        hours = await read(server, project, clock)
+
+        def go_back(connection):
+            connection.exec_driver_sql("DROP TABLE trace_rollups")
+            return connection.exec_driver_sql(
+                "UPDATE trace_alembic_version SET version_num = '0002'"
+            ).rowcount
+
+        assert await server.traces.write(go_back) == 1
+
+    async with open_traces(clock, **empty_database_settings) as server:
+        assert await read(server, project, clock) == hours
+        assert await roll_up(server, clock) == DAYS - 2
+        assert await read(server, project, clock) == hours
 
 
 async def test_two_servers_do_not_add_days_up_at_the_same_time(server, clock):
