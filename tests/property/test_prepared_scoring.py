@@ -1,5 +1,6 @@
 """Scoring that is prepared for many cases gives what `evaluate` and `evaluate_async` give for each."""
 
+import sys
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -9,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dokimos import CallMetrics, EvalResult, EvalTestCase, Evaluator, Score
+from dokimos import CallMetrics, EvalResult, EvalTestCase, Evaluator, Example, Score, evaluate
 from dokimos._core.container_copy import copy_repeatedly
 from dokimos._core.eval_result import flatten
 from dokimos._core.jsonable import wire_json
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import BudgetExceededError, UnusableOutputError
 from dokimos.evaluators import Contains, ExactMatch, Regex
+from dokimos.evaluators import _base as base
 from dokimos.evaluators._eager_evaluation import prepare_beginning
 from dokimos.evaluators._prepared_scoring import CheckedParts, prepare_scorer
 
@@ -219,6 +221,22 @@ def test_prepared_beginnings_give_what_evaluate_async_gives(
             assert wire_json(case) == before
 
     run_sync(main())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeesCaller(Evaluator):
+    blocking = False
+
+    def score(self, case: EvalTestCase) -> float:
+        return float(sys._getframe(1).f_code.co_filename == base.__file__)
+
+
+def test_a_time_limit_finds_the_calls_that_it_is_for() -> None:
+    """`block_limits` names the file of `Evaluator`, from which the watch of the event loop expects them."""
+    result = evaluate(
+        [Example.of("a", "b")], str.upper, [SeesCaller()], evaluator_timeout=60, quiet=True, journal=False
+    )
+    assert result.item_results[0].eval_results[0].score == 1.0
 
 
 @pytest.mark.parametrize("error", [BudgetExceededError, KeyboardInterrupt, GeneratorExit])

@@ -29,13 +29,14 @@ _new_result: Final = positional_factory(
 )  # fmt: skip
 
 
-def prepare_scorer(evaluator: Evaluator) -> Scorer:
+def prepare_scorer(evaluator: Evaluator, limit: float | None = None) -> Scorer:
     """Return what `evaluator.evaluate` is, for an evaluator that is neither async nor blocking.
 
     It takes a set with each case, empty for the first evaluator, so that what several of them require is
-    looked for once.
+    looked for once. `limit` is the run's time limit for evaluators.
     """
-    if type(evaluator).evaluate is not Evaluator.evaluate:
+    # The watch of the event loop knows the calls that the limit is for by the file of `Evaluator`.
+    if limit is not None or type(evaluator).evaluate is not Evaluator.evaluate:
         return lambda case, checked: evaluator.evaluate(case)
     score, prepare_case = evaluator.score, evaluator._prepare_case
     make_result, required = prepare_result(evaluator), find_lasting_parts(evaluator)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from contextlib import nullcontext
 from contextvars import copy_context
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dokimos._core.container_copy import copy_containers, copy_repeatedly
 from dokimos._core.eval_result import flatten, with_cost
@@ -26,6 +26,9 @@ from dokimos.experiment._item_errors import CHOICE, describe_error
 from dokimos.experiment._run_writer import ResultSink
 from dokimos.experiment._task_calls import count_cancellations, is_cancelled_from_outside
 from dokimos.judges._run_scope import counting_usage, current_scope, sharing_within_item
+
+MOST_BEGINNINGS: Final = 256
+"""Prepared evaluators to keep: a function may make new ones for each example."""
 
 if TYPE_CHECKING:
     from dokimos._core.example import Example
@@ -69,7 +72,7 @@ async def evaluate_all(
 
     An evaluator that gives several scores has a result for each. `sink`, where given, receives results as
     soon as they are there, those of one evaluator together, and those of evaluators that did not wait before
-    anything waits. `beginnings` is what `prepare_beginnings` returned for these evaluators.
+    anything waits. `beginnings` is what `Beginnings` found for these evaluators.
 
     Raises:
         BudgetExceededError: when one of them may not ask its judge; the others are waited for first.
@@ -145,14 +148,32 @@ def _without_clash(result: EvalResult, names: frozenset[str]) -> EvalResult:
     return EvalResult(result.name, error=problem, metrics=result.metrics)
 
 
-def prepare_beginnings(evaluators: Sequence[Evaluator], limit: float | None) -> tuple[Beginning, ...] | None:
-    """Return what begins to score a case, for evaluators of many cases that are all async; None for others.
+class Beginnings:
+    """What begins to score a case, for the async evaluators of a repeat.
 
-    `limit` is the run's time limit for evaluators.
+    A function that chooses evaluators mostly chooses the same ones again.
     """
-    if not _are_async(evaluators):
-        return None
-    return tuple([prepare_beginning(evaluator, limit) for evaluator in evaluators])
+
+    def __init__(self, limit: float | None) -> None:
+        """Take the run's time limit for evaluators."""
+        self._limit = limit
+        self._known: dict[int, tuple[Evaluator, Beginning]] = {}
+        """By the identity of the evaluator, which is kept with it so that no other one can have the same."""
+
+    def find(self, evaluators: Sequence[Evaluator]) -> list[Beginning] | None:
+        """Return what begins each evaluator, None unless all are async."""
+        if not _are_async(evaluators):
+            return None
+        beginnings = []
+        for evaluator in evaluators:
+            known = self._known.get(id(evaluator))
+            if known is None:
+                if len(self._known) >= MOST_BEGINNINGS:
+                    self._known.clear()
+                known = evaluator, prepare_beginning(evaluator, self._limit)
+                self._known[id(evaluator)] = known
+            beginnings.append(known[1])
+        return beginnings
 
 
 def _are_async(evaluators: Sequence[Evaluator]) -> bool:
@@ -311,9 +332,14 @@ def evaluate_inline(
     return results
 
 
-def prepare_scorers(evaluators: Sequence[Evaluator]) -> tuple[Scorer, ...] | None:
-    """Return what scores with each evaluator, for evaluators of many cases; None unless all are inline."""
-    return tuple(map(prepare_scorer, evaluators)) if all_inline(evaluators) else None
+def prepare_scorers(evaluators: Sequence[Evaluator], limit: float | None) -> tuple[Scorer, ...] | None:
+    """Return what scores with each evaluator, for evaluators of many cases; None unless all are inline.
+
+    `limit` is the run's time limit for evaluators.
+    """
+    if not all_inline(evaluators):
+        return None
+    return tuple([prepare_scorer(evaluator, limit) for evaluator in evaluators])
 
 
 def score_inline(

@@ -27,10 +27,10 @@ from dokimos.experiment._example_source import ExampleSource, SourcedExample
 from dokimos.experiment._finished_counter import FinishedItemCounter
 from dokimos.experiment._item_errors import ErrorLimit
 from dokimos.experiment._item_scoring import (
+    Beginnings,
     build_choice_error,
     choose_evaluators,
     evaluate_all,
-    prepare_beginnings,
     score_inline,
 )
 from dokimos.experiment._kept_items import KeptItems, is_problem
@@ -85,8 +85,9 @@ class Repeat:
         self._last_yield = 0.0
         self._stop = asyncio.Event()
         self._counter = self._make_counter()
-        self._beginnings: tuple[Beginning, ...] | None = None
-        """What begins the evaluators, where all of them are async."""
+        self._beginnings = Beginnings(None)
+        self._fixed_beginnings: list[Beginning] | None = None
+        """What begins the evaluators of every item, where all of them are async."""
 
     def _make_counter(self) -> FinishedItemCounter | None:
         """Return what counts finished items, None where each has to be looked at as a whole."""
@@ -101,8 +102,8 @@ class Repeat:
         """Run all items, and add the result to the state even if the repeat is cut short."""
         state, record = self._state, self._record
         enter_scope(state.calls.scope(self._repeat_index, record.seed, parallelism=state.plan.parallelism))
-        if state.evaluators is not None and state.scorers is None:
-            self._beginnings = prepare_beginnings(state.evaluators, current_scope().evaluator_timeout)
+        self._beginnings = Beginnings(current_scope().evaluator_timeout)
+        self._fixed_beginnings = self._beginnings.find(state.evaluators or ())
         state.progress.start_repeat(self._repeat_index, self._source.example_count, self._tally)
         handles = self._begin_reports()
         try:
@@ -302,15 +303,15 @@ class Repeat:
         state = self._state
         position = (self._repeat_index, sourced.index)
         sink = self._record.writer.result_sink(position)
-        evaluators = state.evaluators
+        evaluators, beginnings = state.evaluators, self._fixed_beginnings
         if evaluators is None:
             try:
                 evaluators = choose_evaluators(state.plan.evaluators, sourced.example)
             except EvaluationError as error:
                 return build_choice_error(error, sink)
             state.add_infos(evaluators)
+            beginnings = self._beginnings.find(evaluators)
         missing: Sequence[Evaluator] = evaluators
-        beginnings = self._beginnings
         results: dict[str, tuple[EvalResult, ...]] = {}
         if earlier:
             results = group_by_evaluator(earlier.values())

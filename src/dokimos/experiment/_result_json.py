@@ -55,9 +55,9 @@ class _Template:
 
 
 class ResultJson:
-    """Writes results as `wire_json` does; the usual one, a score with its reason, in a quarter of the time.
+    """Writes results as `wire_json` does; the usual one, a score with its reason, in a fifth of the time.
 
-    With many evaluators that is a fifth of what a score costs (`benchmarks/scoring.py`).
+    That saves more than a quarter of what a score costs with the journal (`benchmarks/scoring.py`).
     """
 
     def __init__(self) -> None:

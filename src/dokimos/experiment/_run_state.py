@@ -94,7 +94,9 @@ class RunState:
             pool=pool,
             progress=make_progress(plan, options, parallelism),
             evaluators=evaluators,
-            scorers=prepare_scorers(evaluators) if pool is None and evaluators is not None else None,
+            scorers=None
+            if pool is not None or evaluators is None
+            else prepare_scorers(evaluators, options.evaluator_timeout),
             are_repeatable=all(evaluator.deterministic for evaluator in evaluators or ()),
             parallelism=parallelism,
             counts_own_calls=counts_own_calls,

@@ -1,0 +1,66 @@
+"""What begins async evaluators is prepared once for each of them, also where a function chooses them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from dokimos import EvalTestCase, Evaluator, Example, evaluate
+from dokimos.experiment import _item_scoring
+from dokimos.experiment._item_scoring import Beginnings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Immediate(Evaluator):
+    value: float = 0.5
+
+    async def score(self, case: EvalTestCase) -> float:
+        return self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sync(Evaluator):
+    def score(self, case: EvalTestCase) -> float:
+        return 1.0
+
+
+def test_the_same_evaluators_are_prepared_once() -> None:
+    beginnings, one, other = Beginnings(None), Immediate(name="one"), Immediate(name="other")
+    first, second = beginnings.find([one, other]), beginnings.find([other, one])
+    assert first is not None
+    assert second == first[::-1]
+
+
+def test_equal_evaluators_are_prepared_each() -> None:
+    found = Beginnings(None).find([Immediate(), Immediate()])
+    assert found is not None
+    assert found[0] is not found[1]
+
+
+def test_only_async_evaluators_are_prepared() -> None:
+    assert Beginnings(None).find([Immediate(), Sync()]) is None
+
+
+def test_evaluators_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_item_scoring, "MOST_BEGINNINGS", 3)
+    beginnings = Beginnings(None)
+    for index in range(10):
+        beginnings.find([Immediate(value=index / 10)])
+    assert len(beginnings._known) <= 3
+
+
+def test_each_example_is_scored_by_the_evaluators_that_were_chosen_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_item_scoring, "MOST_BEGINNINGS", 3)
+    lasting = Immediate(name="lasting", value=1.0)
+
+    def choose(example: Example) -> Sequence[Evaluator]:
+        number = int(example.inputs["input"])
+        return [lasting, Immediate(name=f"new {number % 3}", value=number / 20)][:: 1 if number % 2 else -1]
+
+    data = [Example.of(str(number), "") for number in range(20)]
+    result = evaluate(data, str.upper, choose, quiet=True, journal=False)
+    for number, item in enumerate(result.item_results):
+        expected = [("lasting", 1.0), (f"new {number % 3}", number / 20)][:: 1 if number % 2 else -1]
+        assert [(found.name, found.score) for found in item.eval_results] == expected
