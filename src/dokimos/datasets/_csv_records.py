@@ -13,7 +13,7 @@ from dokimos.errors import DatasetError
 MANY_RECORDS: Final = 128
 """Lines that are parsed together."""
 _MUCH: Final = 1 << 16
-"""Characters that are read together at most, but for a line that is longer."""
+"""Characters that are read together at most, except for a line that is longer."""
 _LONGEST: Final = 4
 """How many times as many lines are taken while a quoted cell goes on."""
 
