@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -21,6 +21,13 @@ class Column:
         self.values = values
         self.kinds = set(map(type, values))
         self._objects: ObjectColumns | None = None
+
+    @classmethod
+    def of_kind(cls, kind: type, values: Sequence[Any], objects: ObjectColumns | None = None) -> Self:
+        """Return a column of values of one type, with the columns inside where they are known."""
+        column = cls(())
+        column.values, column.kinds, column._objects = values, {kind}, objects
+        return column
 
     @property
     def objects(self) -> ObjectColumns | None:

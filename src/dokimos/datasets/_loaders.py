@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dokimos._core.example import Example
 from dokimos.datasets._batched_examples import BatchedExamples
 from dokimos.datasets._columns import check_columns
-from dokimos.datasets._csv_format import read_csv
+from dokimos.datasets._csv_format import read_csv_batches
 from dokimos.datasets._json_format import Head, read_json
 from dokimos.datasets._jsonl_format import read_jsonl_batches
 from dokimos.datasets._rows import RowReader
@@ -81,8 +81,8 @@ def _reader(
         case "jsonl":
             return lambda: BatchedExamples(read_jsonl_batches(source, RowReader(source.label, columns)))
         case "csv":
-            return lambda: read_csv(source, columns, delimiter)
+            return lambda: BatchedExamples(read_csv_batches(source, columns, delimiter))
         case "tsv":
-            return lambda: read_csv(source, columns, "\t")
+            return lambda: BatchedExamples(read_csv_batches(source, columns, "\t"))
         case "parquet":
             return lambda: read_parquet(source, columns)

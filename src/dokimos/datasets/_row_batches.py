@@ -52,7 +52,7 @@ def read_usual_rows(rows: Column) -> UsualExamples | None:
     if found is None or names is None:
         return None
     try:
-        return _make_examples(dict(zip(names, found.values(), strict=True)), len(rows.values))
+        return make_examples(dict(zip(names, found.values(), strict=True)), len(rows.values))
     except _UnusualRows:
         return None
 
@@ -67,7 +67,8 @@ def _find_usual_names(names: tuple[str, ...]) -> tuple[str, ...] | None:
     return None if any(pair <= found for pair in _PAIRS) else renamed
 
 
-def _make_examples(columns: Mapping[str, Column], count: int) -> UsualExamples:
+def make_examples(columns: Mapping[str, Column], count: int) -> UsualExamples:
+    """Return the examples of rows by their columns, whose names are in camelCase and usual ones."""
     inputs = _read_maps(columns, "input", INPUT) or ()
     expected = _read_maps(columns, "expectedOutput", OUTPUT)
     if expected is None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dokimos._core.extras import require
 from dokimos._core.jsonable import jsonable
-from dokimos.datasets._csv_format import CsvRecords
+from dokimos.datasets._csv_records import CsvRecords
 from dokimos.datasets._json_format import JsonCursor, iterate_elements, loads, read_member_name
 from dokimos.datasets._limits import read_bounded_lines
 from dokimos.datasets._source import Source, bad_utf8, find_format, sniff
