@@ -62,7 +62,7 @@ def read_csv_batches(
         columns: What its columns are called, where not as usual.
         delimiter: What stands between cells.
         skip_empty: Whether an empty cell is a key that the example does not have, instead of an empty text.
-        rows: What turns the records into examples, if not a reader of its own.
+        rows: What turns each record into an example; without it, many are made together.
     """
     check_delimiter(delimiter)
     with source.open() as stream:
@@ -74,7 +74,7 @@ def read_csv_batches(
                 RowReader(source.label) if rows is None else rows,
                 columns,
                 skip_empty=skip_empty,
-                waits=source.waits,
+                most=1 if source.waits or rows is not None else MANY_RECORDS,
             )
         except UnicodeDecodeError:
             raise source.utf8_error() from None
@@ -94,7 +94,7 @@ def _examples(
     columns: Mapping[str, str] | None,
     *,
     skip_empty: bool,
-    waits: bool,
+    most: int,
 ) -> Iterator[Sequence[Example]]:
     label = rows.label
     header = next(iter(records), None)
@@ -102,7 +102,7 @@ def _examples(
         raise DatasetError("There is no header line: the text is empty.", path=label)
     targets = _Header(header, label, records.line, columns or {}).targets()
     together = TextRowReader.of(targets, skip_empty=skip_empty)
-    while lines := records.take_lines(1 if waits else MANY_RECORDS):
+    while lines := records.take_lines(most):
         parsed = None if together is None else records.parse_together(lines)
         examples = None if together is None or parsed is None else together.read(parsed)
         if examples is not None:

@@ -48,13 +48,15 @@ class CsvRecords:
     def take_lines(self, most: int) -> list[str]:
         """Return some of the lines that come next, [] at the end: few where they are long.
 
-        A quoted cell that is open after them goes on for some more. What breaks off the reading is raised by
-        the next call, after the lines before it.
+        A quoted cell that is open after them goes on for some more, unless `most` is 1. What breaks off the
+        reading is raised by the next call, after the lines before it.
         """
+        # A single line is for `read_singly`, which knows a quote that opens no cell and waits for no more.
+        longest = most if most == 1 else _LONGEST * most
         lines: list[str] = []
         size, quotes, more = 0, 0, 1
         try:
-            while size < _MUCH and (len(lines) < most or (quotes % 2 and len(lines) < _LONGEST * most)):
+            while size < _MUCH and (len(lines) < most or (quotes % 2 and len(lines) < longest)):
                 count = len(lines)
                 lines.extend(islice(self._lines, more))
                 if len(lines) == count:

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from dokimos import CallMetrics, Dataset, Example
+from dokimos.datasets._csv_records import CsvRecords
 from dokimos.errors import DatasetError
 
 
@@ -331,3 +332,10 @@ def test_a_whole_map_is_read_as_json():
 def test_a_long_quoted_cell_takes_linear_time():
     text = 'input\n"' + "line\n" * 100_000 + '"\n'
     assert len(inputs(text)[0]) == 500_000
+
+
+def test_a_record_of_a_source_that_waits_is_read_before_the_next_one_comes():
+    lines = iter(['5" screen,dim\n', "later\n"])
+    records = CsvRecords(lines, ",", None)
+    assert list(records.read_singly(records.take_lines(1))) == [['5" screen', "dim"]]
+    assert next(lines) == "later\n"

@@ -43,6 +43,14 @@ def test_each_item_is_found_where_it_begins(tmp_path, name, text, lines):
     assert find_item_lines(path, list(Dataset.load(path))) == lines
 
 
+@pytest.mark.parametrize("name", ["faq.csv", "faq.jsonl"])
+def test_each_item_of_many_usual_ones_is_found(tmp_path, name):
+    path = tmp_path / name
+    Dataset([Example.of(f"q{n}", f"a{n}") for n in range(300)]).save(path)
+    first = 2 if name == "faq.csv" else 1  # behind the header
+    assert find_item_lines(path, list(Dataset.load(path))) == list(range(first, first + 300))
+
+
 def test_tabs_and_gzip(tmp_path):
     tsv = tmp_path / "faq.tsv"
     tsv.write_text("input\toutput\none\t1\n")
