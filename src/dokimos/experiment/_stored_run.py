@@ -197,20 +197,26 @@ class StoredRun:
             file.seek(self.intact_size)
             while block := file.read(BLOCK):
                 block += file.readline()
-                # What is behind the last end was cut short by a kill, or half written: it does not count yet.
-                lines = block.split(b"\n")[:-1]
-                if not lines:
+                *lines, torn_line = block.split(b"\n")
+                if lines:
+                    self._scan_block(lines)
+                if torn_line:
+                    # It was cut short by a kill, or is half written and does not count yet. The rest of it,
+                    # which may come at any time, is no line.
                     break
-                heads = read_heads(lines)
-                if heads is None:
-                    self._scan_each(lines)
-                    continue
-                # The run was taken up again after the `done` line before them, if there is one.
-                self.outcome = None
-                offsets = _find_offsets(lines, self.intact_size)
-                self._index.add_all(heads, offsets, add_again=self._add_again)
-                self._lines += len(lines)
-                self.intact_size = offsets[-1] + len(lines[-1]) + 1
+
+    def _scan_block(self, lines: Sequence[bytes]) -> None:
+        """Read lines, which come without their ends."""
+        heads = read_heads(lines)
+        if heads is None:
+            self._scan_each(lines)
+            return
+        # The run was taken up again after the `done` line before them, if there is one.
+        self.outcome = None
+        offsets = _find_offsets(lines, self.intact_size)
+        self._index.add_all(heads, offsets, add_again=self._add_again)
+        self._lines += len(lines)
+        self.intact_size = offsets[-1] + len(lines[-1]) + 1
 
     def _scan_each(self, lines: Iterable[bytes]) -> None:
         """Read lines one by one."""
