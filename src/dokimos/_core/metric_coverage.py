@@ -81,10 +81,10 @@ def find_skipped_metrics(result: ExperimentResult) -> list[SkippedMetric]:
     for metric in result.summary.evaluators:
         if metric.applicable or not metric.skipped:
             continue
-        count = metric.skipped - metric.skip_reasons.get(DISABLED, 0)
-        if count:
-            reason = next(reason for reason in metric.skip_reasons if reason != DISABLED)
-            skipped.append(SkippedMetric(metric.name, count, reason))
+        reasons = [reason for reason in metric.skip_reasons if reason != DISABLED]
+        if reasons:  # a report of an earlier version without items has none
+            count = metric.skipped - metric.skip_reasons.get(DISABLED, 0)
+            skipped.append(SkippedMetric(metric.name, count, reasons[0]))
     return skipped
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from dokimos._core.evaluator_summary import DISABLED, MOST_SKIP_REASONS
+from dokimos._core.evaluator_summary import DISABLED, MOST_SKIP_REASONS, EvaluatorSummary
 from dokimos._core.example import Example
 from dokimos._core.metric_coverage import find_broken_metrics, find_skipped_metrics, is_allowed
 from dokimos._core.results import EvalResult, ExperimentResult, ItemResult, RunResult
+from dokimos._core.summary import RunSummary
 
 
 def result_of(*items):
@@ -88,6 +89,11 @@ def test_a_metric_without_data_is_told_also_where_no_items_were_kept():
     [metric] = find_skipped_metrics(kept)
     assert (metric.count, metric.reason) == (6, "no truth")
     assert totals.evaluators[0].skip_reasons == {"no truth": 2, "The metric is disabled.": 1, "no context": 1}
+
+
+def test_of_totals_without_reasons_as_those_of_earlier_reports_nothing_is_told():
+    totals = RunSummary(total=2, evaluators=(EvaluatorSummary(name="A", skipped=2),))
+    assert ExperimentResult(runs=(RunResult(summary=totals),)).notices == ()
 
 
 def test_of_many_reasons_some_are_counted_and_that_a_metric_is_disabled_in_any_case():
