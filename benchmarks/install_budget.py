@@ -20,7 +20,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution,
 from pathlib import Path
 
 PACKAGES = 24
-MEGABYTES = 50
+MEGABYTES = 55
 IMPORT_SECONDS = 0.15
 HELP_SECONDS = 0.25
 LIST_SECONDS = 0.3

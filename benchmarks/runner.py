@@ -16,11 +16,13 @@ import tempfile
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from dokimos._core.example import Example
 from dokimos._core.results import ExperimentResult
+from dokimos.datasets._answer_replay import recorded_task
 from dokimos.datasets._dataset import Dataset
 from dokimos.evaluators._text import ExactMatch
 from dokimos.experiment._experiment import Experiment
@@ -71,11 +73,11 @@ def bare_cpu(data: Dataset) -> float:
     return (time.process_time() - start) / len(data) * 1000
 
 
-def run_cpu(data: Dataset, *, journal: bool) -> float:
+def run_cpu(data: Dataset, *, journal: bool, task: Any = answer) -> float:
     """Return CPU seconds per 1,000 items of an experiment."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
-        result = experiment(data, answer, PARALLELISM).run(journal=journal, run_dir=folder)
+        result = experiment(data, task, PARALLELISM).run(journal=journal, run_dir=folder)
         spent = time.process_time() - start
     expect_all_passed(result, len(data))
     return spent / len(data) * 1000
@@ -99,6 +101,18 @@ def print_cpu(count: int) -> None:
         print(
             f"{count:>7,} items, journal {'on ' if journal else 'off'}  {spent:.4f} s of CPU per 1,000 "
             f"(budget {budget}; bare loop {bare:.4f}, x{spent / bare:.1f})"
+        )
+
+
+def print_recorded(count: int) -> None:
+    answers = Dataset(
+        [replace(example, actual_outputs=example.expected_outputs) for example in examples(count)]
+    )
+    for journal in (False, True):
+        spent = min(run_cpu(answers, journal=journal, task=recorded_task()) for _ in range(ROUNDS))
+        print(
+            f"{count:>7,} recorded answers, journal {'on ' if journal else 'off'}  {spent:.4f} s of CPU "
+            f"per 1,000 (budget {CPU_BUDGET[journal]})"
         )
 
 
@@ -203,6 +217,7 @@ def main() -> None:
         return
     print_cpu(10_000)
     print_cpu(100_000)
+    print_recorded(10_000)
     print_bytes(20_000)
     print_wall(answer_slowly, "async")
     print_wall(answer_slowly_in_a_thread, "sync")

@@ -28,6 +28,10 @@ def answer(question):
         file.write(f"{question}\\n")
     return question.upper()
 
+def answer_on_one_line(question):
+    print("asked", question, end=";")
+    return question.upper()
+
 def answer_slowly(question):
     time.sleep(0.1)
     print("asked", question)
@@ -78,9 +82,14 @@ def test_what_workers_print_is_printed_by_the_process_of_the_run(app, capsys):
     result = run(app, app.answer, processes=2)
     out, err = capsys.readouterr()
     assert result.pass_rate == 1.0
-    assert sorted(err.splitlines()) == [f"about q{number}" for number in range(8)]
-    # Two items at once in a worker may share a line, as they may in one process.
-    assert sorted(out.split()) == sorted(["asked"] * 8 + [f"q{number}" for number in range(8)])
+    # By characters: two items at once in a worker may share a line, as they may in one process.
+    assert sorted(out) == sorted("".join(f"asked q{number}\n" for number in range(8)))
+    assert sorted(err) == sorted("".join(f"about q{number}\n" for number in range(8)))
+
+
+def test_a_line_that_no_worker_ends_is_printed_before_the_run_returns(app, capsys):
+    run(app, app.answer_on_one_line, processes=2)
+    assert sorted(capsys.readouterr().out) == sorted("".join(f"asked q{number};" for number in range(8)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

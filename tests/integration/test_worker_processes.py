@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from dokimos import Budget, Dataset, Experiment
+from dokimos import Budget, CallMetrics, Dataset, Experiment, recorded_task
 from dokimos._cli.main import run_command
 from dokimos._http.throttle import Throttle
 from dokimos.errors import ConfigurationError, RunInterrupted, TooManyErrors
@@ -236,6 +236,22 @@ def test_a_run_over_processes_equals_the_single_one(app):
     assert (lines("asked"), len(lines("judged"))) == (calls, judged)
     assert set(lines("judged")) == {str(os.getpid())}, "one process asks the judge"
     assert contents(load_stored(shared)) == contents(shared)
+
+
+def test_recorded_answers_are_scored_over_processes_as_in_one(app):
+    answers = [
+        replace(app.QUESTIONS[0], actual_outputs={"output": "Q0"}, metrics=CallMetrics(1, 2, cost_usd=0.5)),
+        replace(app.QUESTIONS[1], actual_error="TimeoutError: too slow"),
+        replace(app.QUESTIONS[2], actual_outputs={"output": "two", "lock": threading.Lock()}),
+        *app.QUESTIONS[3:],
+    ]
+    evaluators = [ExactMatch(), app.Lengths(threshold=0.5)]
+    alone, shared = (
+        Experiment(answers, recorded_task(), evaluators).run(quiet=True, processes=count) for count in (1, 2)
+    )
+    assert contents(shared) == contents(alone)
+    assert shared.summary.metrics.cost_usd == 0.5
+    assert failing(shared) == [f"item-{number}" for number in (1, *range(3, 12))]
 
 
 def test_repeats_and_evaluators_that_a_function_chooses(app):

@@ -22,6 +22,7 @@ _NOT_METADATA: Final = {
     "output": "the expected output is the second argument",
     "expected_output": "the expected output is the second argument",
     "expected_outputs": "write Example({...}, {...})",
+    "actual": 'write Example({...}, actual_outputs={"output": ...})',
     "actual_output": 'write Example({...}, actual_outputs={"output": ...})',
     "actual_outputs": "write Example({...}, actual_outputs={...})",
     "actual_error": "write Example({...}, actual_error=...)",

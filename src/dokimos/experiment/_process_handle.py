@@ -17,6 +17,8 @@ from dokimos.experiment._worker_messages import END, FAILED, NO_JOB, PRINTED, de
 from dokimos.experiment._worker_output import print_output
 from dokimos.experiment._worker_script import SCRIPT_ADVICE, WORKER_NAME, is_worker
 
+_READ_SECONDS: Final = 0.5
+"""How long to read what a worker has sent that has ended: a process that it has started may hold its pipe."""
 _KILL_ADVICE: Final = "Where memory runs out, a process is killed, too: run with fewer of them."
 _TOO_MANY: Final = (
     "Run with fewer processes, or raise what this machine allows (ulimit -n and ulimit -u say what)."
@@ -97,6 +99,8 @@ class ProcessHandle(WorkerHandle):
         self._process.join(max(deadline - time.monotonic(), 0.0))
         if self._process.is_alive():
             self.kill()
+        for reader in self._threads[:1]:  # so that what it printed last is not printed later than that
+            reader.join(_READ_SECONDS)
 
     @property
     def has_ended(self) -> bool:

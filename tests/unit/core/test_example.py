@@ -113,7 +113,9 @@ def test_an_id_is_text_and_nothing_else():
         Example.of("a", id=3)  # type: ignore[arg-type] # the mistake that is refused
 
 
-@pytest.mark.parametrize("name", ["output", "actual_outputs", "expected_output", "inputs", "metadata"])
+@pytest.mark.parametrize(
+    "name", ["output", "actual", "actual_outputs", "expected_output", "inputs", "metadata"]
+)
 def test_a_field_is_not_taken_for_metadata(name):
     with pytest.raises(TypeError, match=rf"Example.of\(\) takes no {name}=: "):
         Example.of("q", "a", **{name: {"output": "x"}})

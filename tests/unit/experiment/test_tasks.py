@@ -18,6 +18,8 @@ from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import ExperimentResult, ItemResult, RunStatus
 from dokimos._core.task_marker import takes_example, takes_input
 from dokimos._core.task_result import TaskResult
+from dokimos._runtime.concurrency import call_in_thread
+from dokimos.datasets._answer_replay import recorded_task
 from dokimos.datasets._dataset import Dataset
 from dokimos.evaluators._function import evaluator
 from dokimos.evaluators._text import ExactMatch
@@ -384,3 +386,23 @@ def test_a_future_that_fails_is_the_error_of_its_item() -> None:
     with ThreadPoolExecutor(1) as pool:
         result = run(lambda example: pool.submit(int, "x"))
     assert "invalid literal" in str(result.item_results[0].error)
+
+
+def test_recorded_answers_are_looked_up_without_a_thread(monkeypatch):
+    calls = []
+
+    async def note_call(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return await call_in_thread(*arguments)
+
+    @takes_example
+    @functools.wraps(recorded_task())
+    def look_up_slowly(row: Example) -> TaskResult:
+        return recorded_task()(row)
+
+    monkeypatch.setattr("dokimos.experiment._task.call_in_thread", note_call)
+    row = Example({"input": "q"}, {"output": "a"}, actual_outputs={"output": "a"})
+    for task, count in ((recorded_task(), 0), (look_up_slowly, 1)):
+        result = Experiment([row], task, [ExactMatch()], quiet=True, journal=False).run()
+        assert result.pass_rate == 1.0
+        assert len(calls) == count, "what wraps it may wait"
