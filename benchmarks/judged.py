@@ -37,8 +37,8 @@ ITEMS: Final = 1000
 LATENCY: Final = 0.02
 ROUNDS: Final = 9
 CPU_BUDGET: Final = 0.5
-RATIO_BUDGET: Final = 2.0
-JOURNAL_RATIO_BUDGET: Final = 2.7
+RATIO_BUDGET: Final = 1.9
+JOURNAL_RATIO_BUDGET: Final = 2.6
 """Of CPU, as all ratios here, for a quiet machine and 64 calls at once: where others use the cores it is a
 tenth more, since more code needs more of their caches, and at few calls at once, fewer replies share a sync.
 `judged_layers.py` shows where the time goes; no single function has more than a twentieth of it.

@@ -15,6 +15,8 @@ import pytest
 
 from dokimos import judge
 from dokimos._http import backoff
+from dokimos._http.answer import NoAnswer
+from dokimos._http.session import Session
 from dokimos.errors import JudgeUnavailableError
 from dokimos.judges._capabilities import forget_capabilities
 
@@ -108,6 +110,47 @@ def test_a_server_of_another_protocol_is_not_said_to_have_a_status():
 
     assert "cannot be read as HTTP (Bad status line" in text
     assert "400" not in text
+
+
+class Unfinished(socketserver.StreamRequestHandler):
+    """Begins an answer, and waits for the connection to be closed."""
+
+    def handle(self):
+        while self.rfile.readline().strip():
+            pass
+        self.rfile.read(2)
+        head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+        self.wfile.write(f"{head}{self.server.header}\r\n5\r\nhello\r\n".encode())
+        if self.rfile.read() == b"":
+            self.server.is_closed.set()
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds", "problem"),
+    [
+        ("", 0.2, "no answer within 0.2 s"),
+        ("Content-Encoding: br\r\n", 60, "the answer cannot be decompressed (it is encoded as 'br'"),
+    ],
+    ids=["too slow", "undecodable"],
+)
+def test_the_connection_of_an_answer_that_is_not_read_to_its_end_is_closed(header, seconds, problem):
+    async def ask(url, is_closed):
+        session = Session(url)
+        with pytest.raises(NoAnswer) as failure:
+            await session.send("POST", url, b"{}", {}, seconds, most=100)
+        # Before the others are closed.
+        closed = await asyncio.to_thread(is_closed.wait, 60)
+        await session.close()
+        return str(failure.value), closed
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Unfinished) as other:
+        other.header, other.is_closed = header, threading.Event()
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        text, closed = asyncio.run(ask(f"http://127.0.0.1:{other.server_address[1]}", other.is_closed))
+        other.shutdown()
+
+    assert text.startswith(problem)
+    assert closed
 
 
 def test_a_harmless_header_is_not_cut_out_of_answers(server):

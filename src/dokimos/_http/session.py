@@ -6,9 +6,9 @@ import io
 import os
 import socket
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -32,6 +32,12 @@ _STRANGE_LOOKUPS: Final = NameLookup(64)
 that fail are called four at a time for five seconds each, so at most 48 names hang for a minute."""
 _STREAMED_FROM_BYTES: Final = 2**20
 """aiohttp wants a larger body as a file."""
+
+
+class _Request(
+    AbstractAsyncContextManager[aiohttp.ClientResponse], Awaitable[aiohttp.ClientResponse], Protocol
+):
+    """What aiohttp returns of a request: the response, awaited, or a context that releases it."""
 
 
 class Session:
@@ -79,8 +85,14 @@ class Session:
         timeout, deadlines = self._limits.get(seconds) or self._add_limits(seconds)
         try:
             with deadlines.limit_time():
-                async with self._request(method, url, body, headers, timeout) as response:
-                    return Answer(response.status, response.headers, await _read_content(response, most))
+                # Not as a context manager, which would release once more what is released at its end.
+                response = await self._request(method, url, body, headers, timeout)
+                try:
+                    content = await _read_content(response, most)
+                except BaseException:
+                    response.close()
+                    raise
+                return Answer(response.status, response.headers, content)
         except (aiohttp.ClientError, Undecodable, OSError, ValueError) as error:
             raise self._translate(error, url, seconds) from (
                 error if isinstance(error, aiohttp.ClientError) else None
@@ -153,7 +165,7 @@ class Session:
         body: bytes | None,
         headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    ) -> _Request:
         place = self._url(url)
         if self._policy is not None:
             _check_host(self._policy, place)

@@ -121,7 +121,7 @@ UNIT_COSTS: Final = (
         meaning="CPU of a run for an item, with its journal and without the application",
     ),
     UnitCost(
-        name="judge-call-cpu-ms", value=0.344, unit="ms", origin="measured",
+        name="judge-call-cpu-ms", value=0.338, unit="ms", origin="measured",
         command="python benchmarks/judged.py",
         meaning="CPU of a run for an item with one call of a judge over HTTP, its journal included",
     ),

@@ -24,6 +24,19 @@ def parse(loads: Callable[[Any], Any], text: str | bytes) -> str:
         return f"{type(error).__name__}: {error}"
 
 
+BYTES = [
+    b'\xef\xbb\xbf{"a": 1}', '{"ä": "é"}'.encode("utf-16"), '{"a": 1}'.encode("utf-16-le"),
+    '"a"'.encode("utf-32"), b'"\xff"', b'"\xc0\x80"', b'"\xf4\x90\x80\x80"', b"\x00", b"1\x00",
+    b"[" * 300 + b"]" * 300, b'{"a": 1}\x0b',
+]  # fmt: skip
+"""What servers may answer."""
+
+
+@pytest.mark.parametrize("content", BYTES, ids=lambda content: ascii(content[:12]))
+def test_it_reads_what_json_loads_reads_of_bytes(content: bytes) -> None:
+    assert parse(parse_json, content) == parse(json.loads, content)
+
+
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text[:20]))
 def test_it_reads_what_json_loads_reads(text: str) -> None:
     assert parse(parse_json, text) == parse(json.loads, text)

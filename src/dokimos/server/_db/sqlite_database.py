@@ -127,7 +127,10 @@ class SqliteDatabase:
             raise DatabaseUnavailable("The database is closed.")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.put(_Change(change, done, background))
-        return await done
+        try:
+            return await done
+        finally:
+            del done  # an error that it raises has this frame in its traceback
 
     def _write_changes(self, opened: Future[None], loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -286,7 +289,7 @@ class _Change:
         self, change: Callable[[Connection], Any], done: asyncio.Future[Any], background: bool
     ) -> None:
         self.change = change
-        self.done = done
+        self.done: asyncio.Future[Any] | None = done
         self.background = background
         self.context = copy_context()  # for what is logged on the way: which request it belongs to
         self.result: object = None
@@ -298,12 +301,19 @@ class _Change:
         self.result = self.context.run(self.change, connection)
 
     def resolve(self) -> None:
-        if self.done.cancelled():  # the client hung up; what it sent is still stored
+        """Tell whoever waits.
+
+        Nothing here leads to the error afterwards, which has the change in its traceback: what was sent would
+        stay in memory until the garbage collector finds the circle.
+        """
+        done, self.done = self.done, None
+        error, self.error = self.error, None
+        if done is None or done.cancelled():  # the client hung up; what it sent is still stored
             return
-        if self.error is not None:
-            self.done.set_exception(self.error)
+        if error is not None:
+            done.set_exception(error)
         else:
-            self.done.set_result(self.result)
+            done.set_result(self.result)
 
 
 def _commit_group(connection: Connection, group: list[_Change]) -> None:
@@ -352,6 +362,7 @@ def _commit_in_savepoints(connection: Connection, group: list[_Change]) -> None:
 
 def _resolve_all(group: list[_Change], deliver: Deliver) -> None:
     for change in group:
+        is_stored = change.error is None
         change.resolve()
-        if change.error is None and change.outbox:
+        if is_stored and change.outbox:
             deliver(change.outbox)

@@ -92,7 +92,8 @@ async def _ingest(
         parts: list[bytes] = []
         async for part in stream_body(request, limit, LongKind.BODY):
             count(len(part))
-            parts.append(part)
+            if part:  # the last one is empty: one part alone is not copied
+                parts.append(part)
         try:
             return await ingest(caller, b"".join(parts), encoding)
         except DBAPIError as error:

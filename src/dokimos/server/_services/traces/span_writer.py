@@ -63,7 +63,10 @@ class SpanWriter:
             self._begin()
         elif self._timer is None:
             self._timer = loop.call_later(_MAX_SECONDS, self._begin)
-        await waiting.done
+        try:
+            await waiting.done
+        finally:
+            del waiting  # an error that it raises has this frame in its traceback
 
     def _begin(self) -> None:
         if self._timer is not None:
@@ -96,7 +99,10 @@ class SpanWriter:
         except asyncio.CancelledError:
             _cancel(group)
             raise
-        _resolve(group, error)
+        try:
+            _resolve(group, error)
+        finally:
+            del group, error  # likewise
 
     async def _write_apart(self, group: list[_Waiting]) -> None:
         for each in group:
