@@ -62,23 +62,21 @@ class SharedConnection:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._lock = threading.Lock()
-        self._sender: int | None = None
-        """The thread that is sending."""
-        self._later: deque[bytes] = deque()
+        self._lock = threading.RLock()
+        self._is_sending = False
+        self._waiting: deque[bytes] = deque()
 
     def send_bytes(self, buf: bytes, /) -> None:
-        if self._sender == threading.get_ident():
-            self._later.append(buf)
-            return
         with self._lock:
-            self._sender = threading.get_ident()
-            try:
-                self._connection.send_bytes(buf)
-                while self._later:
-                    self._connection.send_bytes(self._later.popleft())
-            finally:
-                self._sender = None
+            self._waiting.append(buf)
+            # Between any two steps an object may be collected that prints, and so calls this.
+            while self._waiting and not self._is_sending:
+                self._is_sending = True
+                try:
+                    if self._waiting:  # which such a call has not sent just before
+                        self._connection.send_bytes(self._waiting.popleft())
+                finally:
+                    self._is_sending = False
 
     def recv_bytes(self) -> bytes:
         return self._connection.recv_bytes()

@@ -1,8 +1,10 @@
 """What a worker process prints, without a process: sent in whole lines, and to the file where that fails."""
 
 import io
+import itertools
 import os
 import sys
+import threading
 
 import pytest
 
@@ -128,6 +130,30 @@ def test_what_prints_while_a_message_is_sent_does_not_get_into_it():
     shared.send_bytes(b"message")
     shared.send_bytes(b"next")
     assert sent == [b"m", b"essage", b"p", b"rinted", b"n", b"ext"]
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_what_prints_between_any_two_steps_of_sending_waits_for_nothing(step):
+    sent = []
+    steps = itertools.count()
+    connection = KeepingConnection()
+    connection.send_bytes = sent.append
+    shared = SharedConnection(connection)
+
+    def print_at_step(frame, event, arg):
+        if frame.f_code is SharedConnection.send_bytes.__code__ and next(steps) == step:
+            shared.send_bytes(b"printed")
+        return print_at_step
+
+    def send():
+        sys.settrace(print_at_step)
+        shared.send_bytes(b"message")
+
+    sending = threading.Thread(target=send, daemon=True)
+    sending.start()
+    sending.join(10)  # it is through at once, or never
+    assert not sending.is_alive()
+    assert sorted(sent) == [b"message", b"printed"][: 1 + (next(steps) > step)]
 
 
 def test_a_connection_that_has_failed_once_can_be_used_by_all_threads():
