@@ -13,7 +13,9 @@ from dokimos.errors import DatasetError
 MANY_RECORDS: Final = 128
 """Lines that are parsed together."""
 _MUCH: Final = 1 << 16
-"""Characters that are read together at most, except for a line that is longer."""
+"""Characters after which no more lines are taken."""
+_AT_ONCE: Final = 16
+"""Lines after which it is looked how long they are, so that few long ones are taken behind short ones."""
 _LONGEST: Final = 4
 """How many times as many lines are taken while a quoted cell goes on."""
 
@@ -63,7 +65,7 @@ class CsvRecords:
                     break
                 text = "".join(lines[count:])
                 size, quotes = size + len(text), quotes + text.count('"')
-                more = min(2 * more, max(most - len(lines), 1))
+                more = min(2 * more, _AT_ONCE, max(most - len(lines), 1))
         except Exception as error:
             if not lines:
                 raise

@@ -339,3 +339,8 @@ def test_a_record_of_a_source_that_waits_is_read_before_the_next_one_comes():
     records = CsvRecords(lines, ",", None)
     assert list(records.read_singly(records.take_lines(1))) == [['5" screen', "dim"]]
     assert next(lines) == "later\n"
+
+
+def test_few_long_lines_are_in_memory_at_once_also_behind_short_ones():
+    lines = iter(["short,1\n"] * 63 + [f"{'long' * 50_000},2\n"] * 64)
+    assert len(CsvRecords(lines, ",", None).take_lines(128)) < 80
