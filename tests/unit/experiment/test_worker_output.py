@@ -57,6 +57,12 @@ def test_a_line_is_sent_in_one_piece(start, tmp_path):
     assert (tmp_path / "stdout").read_text() == ""
 
 
+def test_a_long_line_is_sent_in_one_piece(start):
+    connection = start()
+    print("long" * 50_000)
+    assert [text[-1] for _, text in connection.sent] == ["\n"]
+
+
 def test_a_part_of_a_line_waits_until_it_is_flushed(start):
     connection = start()
     print("50 %", end="")
