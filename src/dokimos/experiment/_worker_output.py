@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dokimos.experiment._worker_process import Connection
 
 _STREAMS: Final = ("stdout", "stderr")
-LONGEST_LINE: Final = 256 * 1024
+_LONGEST_LINE: Final = 256 * 1024
 """Bytes of a line that is sent in one piece: of a longer one, `print` writes the end by itself."""
 _printing = threading.Lock()
 """Held while a text of a worker is printed, so that it stays in one piece."""
@@ -47,7 +47,7 @@ def send_output(connection: Connection) -> None:
         with contextlib.suppress(OSError):
             stream.flush()
         sent = io.TextIOWrapper(
-            io.BufferedWriter(_SentOutput(name, stream, connection), LONGEST_LINE),
+            io.BufferedWriter(_SentOutput(name, stream, connection), _LONGEST_LINE),
             encoding=stream.encoding,  # what cannot be printed there raises in the task, as it would there
             errors=stream.errors,
             newline="\n",
