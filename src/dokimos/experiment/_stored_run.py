@@ -201,8 +201,8 @@ class StoredRun:
                 if lines:
                     self._scan_block(lines)
                 if torn_line:
-                    # It was cut short by a kill, or is half written and does not count yet. The rest of it,
-                    # which may come at any time, is no line.
+                    # It was cut short by a kill, or is half written and does not count yet. Its rest, which
+                    # may come at any time, must not be read as a line of its own.
                     break
 
     def _scan_block(self, lines: Sequence[bytes]) -> None:
