@@ -156,6 +156,39 @@ def test_one_span_that_takes_too_long_costs_no_other(api, monkeypatch):
     assert rule["replacedCount"] == 19
 
 
+def test_spans_that_take_too_long_together_are_not_counted_as_one_that_does(api, monkeypatch):
+    set_rules(api, "chat", PATTERN)
+    limits = []
+
+    def replace(pairs, texts, *, limit, process):
+        if "slow" not in texts:
+            return list(texts), [0]
+        limits.append(limit)
+        raise EvaluationError("stopped")
+
+    monkeypatch.setattr(redaction, "replace_within_limit", replace)
+    slow, quick = span(1, 1, text="slow"), span(1, 3, text="x")
+    for spans in ([slow, span(1, 2, text="slow"), quick], [slow]):
+        api.post("/v1/traces", json=export(*spans, project="chat"))
+    assert limits == [2.0] * 4  # once together, and once for each of three spans
+
+
+def test_a_span_alone_that_takes_too_long_is_tried_once(api, monkeypatch):
+    set_rules(api, "chat", PATTERN)
+    tries = []
+
+    def replace(pairs, texts, *, limit, process):
+        if "slow" not in texts:
+            return list(texts), [0]
+        tries.append(process)
+        raise EvaluationError("stopped")
+
+    monkeypatch.setattr(redaction, "replace_within_limit", replace)
+    answer = api.post("/api/v1/traces", json=export(span(1, 1, text="slow"), project="chat")).json()
+    assert (answer["acceptedSpans"], answer["rejectedSpans"]) == (0, 1)
+    assert tries == [search_process]
+
+
 def test_rules_that_took_too_long_have_less_time_for_a_while(monkeypatch):
     limits, processes, time = [], [], [1000.0]
 

@@ -84,7 +84,8 @@ class Redactions:
             return
         for chunk in _chunk(records):
             # Together, since each call of the process that replaces costs as much as the rules of a span.
-            redacted = None if redactor.is_slow else self._redact_together(redactor, chunk, placement)
+            is_together = len(chunk) > 1 and not redactor.is_slow
+            redacted = self._redact_together(redactor, chunk, placement) if is_together else None
             if redacted is None:
                 yield from (self._redact_span(redactor, record, placement) for record in chunk)
             else:

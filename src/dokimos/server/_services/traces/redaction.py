@@ -63,7 +63,8 @@ class Redactor:
         self._patterns = [rule for rule in rules if rule.pattern is not None]
         self._origins = lru_cache(maxsize=1024)(self._redact_origin)
         self._stopped_count = 0
-        self._stopped_at = 0.0
+        """How many messages took too long by themselves."""
+        self._stopped_at = float("-inf")
 
     @property
     def has_patterns(self) -> bool:
@@ -73,7 +74,7 @@ class Redactor:
     @property
     def is_slow(self) -> bool:
         """Whether the rules took too long within the last minutes."""
-        return self._stopped_count > 0 and time.monotonic() <= self._stopped_at + _LATELY_SECONDS
+        return time.monotonic() <= self._stopped_at + _LATELY_SECONDS
 
     def redact_span(self, record: SpanRecord, counts: Counter[str]) -> SpanRecord:
         """Return a span without what the rules name; as `redact_spans`."""
@@ -174,7 +175,8 @@ class Redactor:
         try:
             replaced, numbers = replace_within_limit(pairs, texts, limit=self._find_limit(), process=process)
         except EvaluationError as error:
-            self._stopped_count += 1
+            # Several together may take too long although each is quick enough, or one is counted next.
+            self._stopped_count += len(groups) == 1
             self._stopped_at = time.monotonic()
             raise RedactionError(str(error)) from None
         for rule, number in zip(self._patterns, numbers, strict=True):
