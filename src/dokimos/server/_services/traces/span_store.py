@@ -70,7 +70,7 @@ class StoredSpans:
     day: int = 0
     """On which they came."""
     has_tables_of_day: bool = False
-    """Whether tables of that day are there: not where all spans are of traces of earlier days, or repeated."""
+    """Whether its tables are there: not where all spans are of traces of earlier days, or repeated."""
 
 
 class SpanStore:
