@@ -1,6 +1,7 @@
 """The days of a dashboard that are added up say what their hours say, whatever comes after that."""
 
 import asyncio
+import random
 from functools import partial
 
 import pytest
@@ -11,7 +12,7 @@ from dokimos.server._db.clock import DAY, HOUR
 from dokimos.server._db.trace_tables import TRACE_HOURS, TRACE_ROLLUPS
 from dokimos.server._services.accounts.principal import SYSTEM, Principal, Role
 from dokimos.server._services.projects.projects import find_or_create_project
-from dokimos.server._services.traces import day_rollups, trace_stats
+from dokimos.server._services.traces import day_rollups, trace_hours, trace_stats
 from dokimos.server._services.traces.day_rollups import add_up_days, choose_days, store_rollups
 from dokimos.server._services.traces.trace_stats import choose_period, read_stats
 from dokimos.server._workers import trace_rollups
@@ -168,6 +169,49 @@ async def test_what_an_earlier_version_stores_late_is_counted_without_a_mark(ser
     assert (await read_days(server))[day] == (0, True)
     assert buckets[day]["trace_count"] == 4
     assert sum(latencies[day].values()) == 3
+
+
+def draw_span(draw, clock, trace):
+    """A span that began now, or up to some days before."""
+    values = {"gen_ai.request.model": f"m{draw.randrange(3)}"}
+    made = make_span(clock, trace, draw.randrange(1, 4), milliseconds=draw.choice((1, 300)), **values)
+    earlier = int(draw.choice((0, 0, 1, 5, 40)) * draw.random() * DAY) * 1000
+    times = ("startTimeUnixNano", "endTimeUnixNano")
+    return made | {name: str(int(made[name]) - earlier) for name in times}
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_days_say_what_their_hours_say_whatever_comes_in_whatever_order(
+    server, clock, monkeypatch, seed
+):
+    """Late spans, more spans of old traces, a server of an earlier version, and a clock that is set back."""
+    draw = random.Random(seed)
+    projects = [await make_project(server, name) for name in ("chat", "other")]
+    read_rollups = trace_stats._Hours.read_rollups
+    used = []
+
+    def note(self, totals):
+        used.extend(days := read_rollups(self, totals))
+        return days
+
+    for number in range(50):
+        with monkeypatch.context() as patch:
+            if draw.random() < 0.2:  # of an earlier version, which marks nothing
+                patch.setattr(trace_hours, "mark_changed_days", lambda *_: None)
+            spans = [draw_span(draw, clock, draw.randrange(1, number + 2)) for _ in range(2)]
+            name, caller = draw.choice(("chat", "other")), draw.choice((SYSTEM, ADA, BOB))
+            await server.send(*spans, project=name, principal=caller)
+        clock.step(draw.choice((0, 0, 0.3, 1, 2, -0.5, -1.2)))
+        if draw.random() < 0.3:
+            await roll_up(server, clock)
+        for project in projects:
+            own = {"days": draw.choice((2, 8, 60)), "principal": draw.choice((SYSTEM, ADA, BOB))}
+            with monkeypatch.context() as patch:
+                patch.setattr(trace_stats._Hours, "read_rollups", note)
+                by_days = await read(server, project, clock, **own)
+                patch.setattr(trace_stats._Hours, "read_rollups", lambda *_: [])
+                assert await read(server, project, clock, **own) == by_days
+    assert used
 
 
 @pytest.mark.parametrize("most_tenants", [100, 1])

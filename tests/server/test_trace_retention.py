@@ -132,6 +132,18 @@ async def test_a_span_that_comes_while_its_trace_is_removed_begins_a_new_one(ser
     assert await count(server, SPANS) == 1
 
 
+@pytest.mark.parametrize(
+    "first", [span(1, 2), span(1, 1)], ids=["a span of yesterday's trace", "a repeated one"]
+)
+async def test_a_day_that_begins_with_what_belongs_to_the_one_before_takes_new_traces(server, clock, first):
+    clock.step(0.999 - clock() % DAY / DAY)
+    await server.send(span(1, 1))
+    clock.step(0.002)
+    await server.send(first)
+
+    assert (await server.send(span(2, 1))).accepted == 1
+
+
 async def test_what_a_trace_has_is_removed_in_small_transactions(server, clock, monkeypatch):
     monkeypatch.setattr(trace_retention, "SPANS_AT_ONCE", 7)
     await server.send(*(span(1, number) for number in range(1, 31)))

@@ -75,6 +75,7 @@ def filled(shared_server):
         ({"minDurationMs": 250, "maxDurationMs": 450}, [4, 3]),
         ({"minTokens": 301}, [6, 5, 4, 3]),
         ({"minTokens": 302, "maxTokens": 401}, [4]),
+        ({"minTokens": 302, "maxTokens": 2**40}, [6, 5, 4]),
         ({"project": "chat", "sort": "duration"}, None),
         ({"project": "chat", "sort": "duration,desc"}, [6, 5, 4, 3, 2, 1]),
         ({"project": "chat", "sort": "duration,asc", "minDurationMs": 250}, [3, 4, 5, 6]),
@@ -274,6 +275,7 @@ def test_a_cursor_of_another_order_or_an_id_goes_on_behind_its_trace(filled):
     assert chosen(filled, **by_duration, after=last) == [3, 4, 5, 6]
     assert chosen(filled, project="chat", sort="tokens,desc", after=page["nextAfter"]) == [1]
     assert chosen(filled, project="chat", after=page["nextAfter"]) == [1]
+    assert chosen(filled, project="chat", sort="tokens,asc", after=f"tokens_{2**40}_{last}") == []
     assert chosen(filled, project="chat", search="question", after=page["nextAfter"]) == [1]
 
 
@@ -467,6 +469,13 @@ def test_parts_of_a_text_without_spaces_are_found(api):
     found = {search: sorted(chosen(api, search=search), reverse=True) for search in PARTS}
 
     assert found == PARTS
+
+
+def test_a_letter_that_the_index_takes_for_a_mark_ends_a_word(api):
+    send(api, span(1, start=NOW, input="\u1982\u19b1\u1983 first"), span(2, start=NOW, input="\u1983"))
+
+    assert chosen(api, search="\u1982\u19b1\u1983") == [1]
+    assert chosen(api, search="\u1983") == [2, 1]
 
 
 def test_a_long_text_without_spaces_is_found_by_a_long_part_of_it(api):

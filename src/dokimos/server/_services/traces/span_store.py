@@ -68,6 +68,9 @@ class StoredSpans:
     """Spans that were not there before, or not in this form."""
     origins: set[int] = field(default_factory=set)
     day: int = 0
+    """On which they came."""
+    has_tables_of_day: bool = False
+    """Whether its tables are there: not where all spans are of traces of earlier days, or repeated."""
 
 
 class SpanStore:
@@ -117,7 +120,8 @@ class SpanStore:
         if len(self._origins) > 10_000:
             self._origins.clear()
         self._origins.update(dict.fromkeys(stored.origins, stored.day))
-        self._days.add(stored.day)
+        if stored.has_tables_of_day:
+            self._days.add(stored.day)
 
     def forget(self) -> None:
         """Know nothing any more, as after days were removed."""
@@ -188,6 +192,7 @@ class _Transaction:
             self._prepare_days(changed)
             stored.origins = self._store_origins(changed)
             insert_spans(self._connection, changed, self._moment, self._known_days, self._pace)
+            stored.has_tables_of_day = any(trace.added and trace.day == self._today for trace in changed)
             self._pace.give_way()
         store_traces(self._connection, changed, self._moment, self._shard, self._today, self._summarize)
         return stored

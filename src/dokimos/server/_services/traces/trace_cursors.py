@@ -63,7 +63,7 @@ def read_cursor(text: str | None, order: Order) -> ListPage:
         value = convert(rest)
     except (ValueError, KeyError):
         raise InvalidRequestError("is not what a list has named as nextAfter", field="after") from None
-    if not math.isfinite(value) or (convert is int and abs(value) > _LARGEST):
+    if abs(value) > _LARGEST if convert is int else not math.isfinite(value):
         raise InvalidRequestError("is not what a list has named as nextAfter", field="after")
     if is_by_id(order) or name != _find_kind(order)[0]:
         return ListPage(order, after=identifier)

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Integer, func, literal_column
+from sqlalchemy import ColumnElement, func, literal_column
 
+from dokimos.server._db.columns import LONG
 from dokimos.server._db.trace_tables import TOKENS, TRACE_EVAL_JOBS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import Order, SortKeys
 from dokimos.server._services.traces.trace_scores import ScoreFilter
 
 TraceStatus: TypeAlias = Literal["ok", "error"]
-TRACE_TOKENS: Final[ColumnElement[int]] = literal_column(TOKENS, Integer)
+TRACE_TOKENS: Final[ColumnElement[int]] = literal_column(TOKENS, LONG)
 """All tokens of a trace, as the index has them."""
 HAS_ERROR: Final[ColumnElement[bool]] = literal_column("error_count > 0")  # as the partial index says it
 BY_START: Final = "startTime,desc"

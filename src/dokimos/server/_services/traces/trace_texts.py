@@ -29,7 +29,9 @@ MAX_INDEXED: Final = 100_000
 """Characters of a span that are indexed; PostgreSQL refuses an index of more than 1 MB."""
 _TEXTS_AT_ONCE: Final = 10
 """Texts indexed without a look at the requests."""
-_NO_WORD: Final = re.compile(r"[\W_]+")
+_NO_WORD: Final = re.compile("[\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
+"""What ends a word: what is neither a letter nor a digit, and the letters that FTS5 takes for marks, since
+its Unicode is older. A word with one of them would be several to it, which its index cannot search for."""
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _MAX_WORD: Final = 500
 """Characters of a word, as a search may have: PostgreSQL leaves those of more than 2,047 bytes out."""
