@@ -6,7 +6,7 @@ A part of `Evaluator`, whose private methods it calls, in a module that loads as
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextvars import Context, copy_context
+from contextvars import Context
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -31,25 +31,11 @@ Beginning: TypeAlias = Callable[
 _evaluate_async: Final = Evaluator.evaluate_async
 
 
-def begin_evaluation(
-    evaluator: Evaluator, case: EvalTestCase, copy_case: CaseCopier, limit: float | None
-) -> EvalResult | Awaitable[EvalResult]:
-    """Begin what `evaluate_async` of an async evaluator does, in the current task and a context of its own.
-
-    Return its result if it does not wait. `copy_case` gives copies of the case, for evaluators of users, and
-    `limit` is the run's time limit for evaluators.
-
-    Raises:
-        BaseException: whatever `evaluate_async` raises before it waits.
-    """
-    context = copy_context()
-    return context.run(prepare_beginning(evaluator, limit), context, case, copy_case, set())
-
-
 def prepare_beginning(evaluator: Evaluator, limit: float | None) -> Beginning:
-    """Return what `begin_evaluation` does with one evaluator, for many cases.
+    """Return what scores many cases as `evaluate_async` of an async evaluator does, in the current task.
 
-    It is called in a context of its own, a new one for each case, and takes a set as a `Scorer` does.
+    It is called in a context of its own, a new one for each case, takes a set as a `Scorer` does, and raises
+    whatever `evaluate_async` raises before it waits. `limit` is the run's time limit for evaluators.
     """
     is_limited = limit is not None and evaluator.is_bounded
     if is_limited or type(evaluator).evaluate_async is not _evaluate_async:

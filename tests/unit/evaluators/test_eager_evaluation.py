@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Coroutine
-from contextvars import ContextVar
+from collections.abc import Awaitable, Coroutine
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from dokimos import CallMetrics, EvalResult, EvalTestCase, Evaluator, Score
 from dokimos._core.container_copy import copy_repeatedly
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import BudgetExceededError, JudgeReplyError, UnusableOutputError
-from dokimos.evaluators._eager_evaluation import begin_evaluation
+from dokimos.evaluators._eager_evaluation import prepare_beginning
 from dokimos.judges._run_scope import counting_usage, current_usage, evaluator_timeout
 
 CASE = EvalTestCase.of("question", "answer")
@@ -85,8 +85,13 @@ STEPS = st.sampled_from(
 )
 
 
+def begin_evaluation(evaluator: Evaluator, limit: float | None = None) -> EvalResult | Awaitable[EvalResult]:
+    context = copy_context()
+    return context.run(prepare_beginning(evaluator, limit), context, CASE, copy_repeatedly(CASE), set())
+
+
 async def begin(evaluator: Evaluator, limit: float | None = None) -> EvalResult:
-    outcome = begin_evaluation(evaluator, CASE, copy_repeatedly(CASE), limit)
+    outcome = begin_evaluation(evaluator, limit)
     return outcome if isinstance(outcome, EvalResult) else await outcome
 
 
@@ -121,7 +126,7 @@ def test_none_sees_what_another_has_set(scripts: list[list[Any]]) -> None:
         waiting = []
         for steps in [*scripts, ["set"], ["set", "wait"], ["set"]]:
             try:
-                outcome = begin_evaluation(Scripted(steps=steps), CASE, copy_repeatedly(CASE), None)
+                outcome = begin_evaluation(Scripted(steps=steps))
             except BaseException:
                 continue
             finally:
