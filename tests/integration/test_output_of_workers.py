@@ -99,7 +99,7 @@ def test_a_copy_of_a_worker_prints_by_itself(app, capfd):
     assert capfd.readouterr().out.count("copy of") == 800
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows lacks pseudo-terminals")
 def test_what_workers_print_on_a_terminal_stands_above_the_progress(app):
     import pty
 

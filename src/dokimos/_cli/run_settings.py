@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -52,3 +52,7 @@ class RunSettings:
             for name, value in values.items()
             if value is not None and value is not False and value not in ((), [])
         }
+
+    def keep_items(self, *, all_of_them: bool) -> RunSettings:
+        """Return these settings for a run that keeps all of its items, or only those that did not pass."""
+        return replace(self, extra={**self.extra, "needs_all_items": all_of_them})

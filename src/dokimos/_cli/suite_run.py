@@ -59,8 +59,7 @@ def execute_suite(
     if loop is None or planned is None:
         return 0
     # Each case is printed unless it is to be quiet; the summary takes those that did not pass.
-    needs_all = bool(outputs) or loop.compares_items or not quiet
-    settings = replace(planned, extra={**planned.extra, "needs_all_items": needs_all})
+    settings = planned.keep_items(all_of_them=bool(outputs) or loop.compares_items or not quiet)
     is_kept = not settings.extra.get("no_journal")
 
     def show(result: ExperimentResult) -> None:

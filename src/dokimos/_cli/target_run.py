@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dokimos._cli.estimate import estimate_first
@@ -49,12 +48,11 @@ def execute_target(
     if planned is None:
         return 0
     # A million items take a gigabyte, and to print a result takes those that did not pass.
-    needs_all = bool(outputs) or loop.compares_items
-    settings = replace(planned, extra={**planned.extra, "needs_all_items": needs_all})
-    is_stored = not settings.extra.get("no_journal")
+    settings = planned.keep_items(all_of_them=bool(outputs) or loop.compares_items)
     criteria = Criteria.of(levels, settings.allow_errors)
+    stored = not settings.extra.get("no_journal")
     presentation = Presentation(
-        outputs=outputs, criteria=criteria, quiet=quiet, verbose=verbose, stored=is_stored
+        outputs=outputs, criteria=criteria, quiet=quiet, verbose=verbose, stored=stored
     )
     try:
         result = run_target(target, settings, levels)

@@ -43,7 +43,7 @@ def send_output(connection: Connection) -> None:
     for name in _STREAMS:
         stream: TextIO | None = getattr(sys, name)
         if stream is None or stream is not getattr(sys, f"__{name}__"):
-            continue  # there is none, or the script has put one of its own in its place
+            continue  # missing, or replaced by the script with one of its own
         with contextlib.suppress(OSError):
             stream.flush()
         sent = io.TextIOWrapper(

@@ -30,7 +30,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
 
-def stepped(main: Callable[[SteppedLoop], Coroutine[Any, Any, None]]) -> None:
+def run_stepped(main: Callable[[SteppedLoop], Coroutine[Any, Any, None]]) -> None:
     loop = SteppedLoop()
     try:
         loop.run_until_complete(main(loop))
@@ -60,7 +60,7 @@ def test_what_ends_in_time_has_its_result() -> None:
         assert await task == "done"
         assert task.cancelling() == 0
 
-    stepped(main)
+    run_stepped(main)
 
 
 def test_each_block_ends_at_its_own_time() -> None:
@@ -81,7 +81,7 @@ def test_each_block_ends_at_its_own_time() -> None:
             with pytest.raises(TimeoutError):
                 await task
 
-    stepped(main)
+    run_stepped(main)
 
 
 def test_a_task_goes_on_after_its_block_has_expired() -> None:
@@ -107,7 +107,7 @@ def test_a_task_goes_on_after_its_block_has_expired() -> None:
         assert await task == 2
         assert task.cancelling() == 0
 
-    stepped(main)
+    run_stepped(main)
 
 
 @pytest.mark.parametrize("seconds", [5, 10])
@@ -123,7 +123,7 @@ def test_a_task_that_is_cancelled_from_outside_stays_cancelled(seconds: int) -> 
         await turn()
         assert task.cancelled()
 
-    stepped(main)
+    run_stepped(main)
 
 
 def test_an_error_inside_the_block_is_not_replaced() -> None:
@@ -143,7 +143,7 @@ def test_an_error_inside_the_block_is_not_replaced() -> None:
             await task
         assert task.cancelling() == 0
 
-    stepped(main)
+    run_stepped(main)
 
 
 def test_all_blocks_share_one_timer_until_it_is_due() -> None:
@@ -159,7 +159,7 @@ def test_all_blocks_share_one_timer_until_it_is_due() -> None:
         assert await work(deadlines, until) == "done"
         assert loop.timers == 2
 
-    stepped(main)
+    run_stepped(main)
 
 
 def test_a_timer_ends_with_the_connections() -> None:
@@ -174,4 +174,4 @@ def test_a_timer_ends_with_the_connections() -> None:
         assert loop.timers == 1
         assert await work(deadlines, until) == "done"
 
-    stepped(main)
+    run_stepped(main)
