@@ -196,16 +196,14 @@ async def test_on_sql_too_one_query_reads_the_spans_of_many_traces(server):
     texts = []
 
     def run(connection):
-        engine = connection.engine
-
         def note(_connection, _cursor, statement, *_):
             texts.append(statement)
 
-        event.listen(engine, "before_cursor_execute", note)
+        event.listen(connection, "before_cursor_execute", note)
         try:
             return back_fills.try_rule(connection, rule(), ALWAYS, None)
         finally:
-            event.remove(engine, "before_cursor_execute", note)
+            event.remove(connection, "before_cursor_execute", note)
 
     assert (await server.traces.read(run)).matched == TRACE_COUNT * 3
     assert len([text for text in texts if "spans" in text]) == 1

@@ -4,7 +4,6 @@ import random
 
 import pytest
 from sqlalchemy import event, text, update
-from sqlalchemy.engine import Engine
 from tests.server.test_review_queue import add, item, numbers, queue, read, score, start, write
 
 from dokimos.server._db.tables import RUN_EVALUATORS
@@ -91,11 +90,11 @@ def note_statements(api, look):
         statements.append((statement, parameters))
 
     def run(connection):
-        event.listen(Engine, "before_cursor_execute", note)
+        event.listen(connection, "before_cursor_execute", note)
         try:
             look(connection)
         finally:
-            event.remove(Engine, "before_cursor_execute", note)
+            event.remove(connection, "before_cursor_execute", note)
 
     read(api, run)
     return statements

@@ -266,7 +266,7 @@ def test_many_items_are_promoted_with_few_statements(qa):
         event.remove(Engine, "before_cursor_execute", note)
 
     assert answer.json()["itemCount"] == count
-    assert len(statements) < 70
+    assert len(statements) < count / 10  # those of the server's workers at the same time too
     first = items_of(qa)[0]
     assert first["inputs"] == {"n": 0}
 

@@ -5,7 +5,6 @@ from random import Random
 
 import pytest
 from sqlalchemy import event, text, update
-from sqlalchemy.engine import Engine
 from tests.server.test_access import bearer, make_key
 from tests.server.test_hostile_bodies import at_most_allocated
 
@@ -492,11 +491,11 @@ def test_postgresql_looks_annotations_up_by_item_in_any_plan(api):
             statements.append((statement, parameters))
 
     def explain(connection):
-        event.listen(Engine, "before_cursor_execute", note)
+        event.listen(connection, "before_cursor_execute", note)
         try:
             Queue(connection, SYSTEM, QueueFilter()).read(10)
         finally:
-            event.remove(Engine, "before_cursor_execute", note)
+            event.remove(connection, "before_cursor_execute", note)
         [(statement, parameters)] = statements
         values = ", ".join(str(each) if isinstance(each, int) else f"'{each}'" for each in parameters)
         connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_generic_plan")
