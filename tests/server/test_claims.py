@@ -130,33 +130,34 @@ async def test_a_session_that_ends_as_it_is_used_is_lost_and_no_error_of_the_wor
     await wait_until_free(first, "purge")  # in a new session, once PostgreSQL has noticed
 
 
-FROZEN_WHILE_MATCHING = """
-import os, signal, sys
+STANDS_STILL = """
+import asyncio, os, signal, sys
 from dokimos.server import ServerSettings
 from dokimos.server._db import postgres_claims
-from dokimos.server._serve import serve
-from dokimos.server._workers.online_matching import OnlineMatching
+from dokimos.server._db.database import open_database
 
-async def freeze(self):
-    os.kill(os.getpid(), signal.SIGSTOP)
-    return 0
+async def main():
+    database = open_database(ServerSettings(database_url=sys.argv[1]))
+    await database.open()
+    async with database.claim("purge") as is_ours:
+        assert is_ours
+        os.kill(os.getpid(), signal.SIGSTOP)
 
-postgres_claims._LEASE_SECONDS = 0.5
-OnlineMatching._match_due = freeze
-serve(ServerSettings(host="127.0.0.1", port=0, database_url=sys.argv[1]))
+postgres_claims._LEASE_SECONDS = 2
+asyncio.run(main())
 """
 
 
 @pytest.mark.timeout(300)
 async def test_a_server_that_stands_still_keeps_no_claim(postgres_database):
-    code = [sys.executable, "-c", FROZEN_WHILE_MATCHING, postgres_database]
+    code = [sys.executable, "-c", STANDS_STILL, postgres_database]
     frozen = subprocess.Popen(code, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     other = open_database(ServerSettings(database_url=postgres_database))
     try:
         _, status = await asyncio.to_thread(os.waitpid, frozen.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), "it has the claim, and stands still"
         await other.open()
-        await wait_until_free(other, "matching traces")
+        await wait_until_free(other, "purge")
     finally:
         await other.close()
         frozen.kill()
