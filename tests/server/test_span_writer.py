@@ -1,13 +1,15 @@
 """Spans of exports that come at the same time are stored together, and each export has its own outcome."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 from sqlalchemy import select
 from tests.server.trace_exports import accept, export, rows
 from tests.server.trace_exports import span as sent_span
 from tests.server.trace_server import open_traces, span, trace_id
 
-from dokimos.server._db.sqlite_database import TRACE_CACHE_KIB
+from dokimos.server._db.sqlite_database import TRACE_CACHE_KIB, TRACE_LOG_BYTES, build_file
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.traces.span_store import SpanStore
 
@@ -91,3 +93,39 @@ async def test_the_thread_that_stores_spans_keeps_half_as_many_pages_as_others(t
             == await server.database.write(read_size)
             == -2 * TRACE_CACHE_KIB
         )
+
+
+def read_pages(connection):
+    """The bytes of a page, how many pages the log has at most, and how space is given back."""
+    names = ("page_size", "wal_autocheckpoint", "auto_vacuum")
+    return tuple(connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names)
+
+
+async def test_a_new_file_of_traces_has_large_pages_and_a_long_log(tmp_path):
+    async with open_traces(data_dir=tmp_path) as server:
+        assert await server.traces.write(read_pages) == (8192, TRACE_LOG_BYTES // 8192, 2)
+        assert await server.database.write(read_pages) == (4096, 1000, 0)
+    async with open_traces(data_dir=tmp_path) as server:  # as at each later start
+        assert await server.traces.write(read_pages) == (8192, TRACE_LOG_BYTES // 8192, 2)
+
+
+async def test_a_file_of_traces_with_smaller_pages_keeps_them_and_its_spans(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "traces.db")) as earlier:
+        for setting in ("page_size=4096", "auto_vacuum=INCREMENTAL", "journal_mode=WAL"):
+            earlier.execute(f"PRAGMA {setting}")
+        earlier.execute("CREATE TABLE earlier (id INTEGER)")
+        earlier.commit()
+    for number in (1, 2):
+        async with open_traces(data_dir=tmp_path) as server:
+            assert await server.traces.write(read_pages) == (4096, TRACE_LOG_BYTES // 4096, 2)
+            assert (await server.send(span(number))).accepted == 1
+            assert len(await server.read(select(SPANS.c.span_id))) == number
+
+
+def test_a_restored_file_of_traces_has_large_pages_and_that_of_the_rest_has_not(tmp_path):
+    def read(connection):
+        connection.exec_driver_sql("CREATE TABLE restored (id INTEGER)")
+        return read_pages(connection)[::2]
+
+    assert build_file(tmp_path / "traces.db", read, reclaims_space=True) == (8192, 2)
+    assert build_file(tmp_path / "server.db", read) == (4096, 0)

@@ -323,7 +323,7 @@ async def test_sqlite_makes_its_file_smaller(tmp_path, clock, monkeypatch):
         of_days = "SELECT name FROM sqlite_master WHERE name GLOB 'span_*_[0-9]*'"
         assert await server.traces.read(lambda c: c.exec_driver_sql(of_days).all()) == []
     assert left < pages / 5
-    assert given[0] == min(500, sum(given))
+    assert given[0] == min(250, sum(given))
 
 
 async def test_a_sweep_ends_while_what_comes_in_frees_pages_all_the_time(tmp_path, clock, monkeypatch):

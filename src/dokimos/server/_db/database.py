@@ -158,13 +158,14 @@ def _open_trace_rows(settings: ServerSettings) -> Database:
 
         own = replace(settings, database_url=url, pool_size=settings.traces.pool_size)
         return PostgresDatabase(own, TRACE_MIGRATIONS)
-    from dokimos.server._db.sqlite_database import TRACE_CACHE_KIB, SqliteDatabase
+    from dokimos.server._db.sqlite_database import TRACE_CACHE_KIB, TRACE_LOG_BYTES, SqliteDatabase
 
     return SqliteDatabase(
         settings.sqlite_trace_path,
         settings.read_timeout,
         TRACE_MIGRATIONS,
         write_cache_kib=TRACE_CACHE_KIB,
+        log_bytes=TRACE_LOG_BYTES,
     )
 
 

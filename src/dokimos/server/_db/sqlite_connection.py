@@ -66,6 +66,14 @@ def use_wal(connection: Connection) -> None:
         time.sleep(_RETRY_SECONDS)
 
 
+def limit_log(connection: Connection, size: int) -> None:
+    """Have the commits of a connection bring the log into the file once it has so many bytes."""
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    (page_size,) = driver.execute("PRAGMA page_size").fetchone()
+    driver.execute(f"PRAGMA wal_autocheckpoint={size // page_size}")
+
+
 def sync_commits(connection: Connection, *, must_sync: bool) -> None:
     """Choose whether the next commit waits for the disk."""
     set_outside_transaction(connection, f"synchronous={'FULL' if must_sync else 'NORMAL'}")
