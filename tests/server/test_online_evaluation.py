@@ -263,8 +263,7 @@ def test_a_parent_a_trace_and_a_session_are_scored_when_they_are_quiet(api, proj
     root = span("the root answer", name="agent")
     child = span("part", trace=root["traceId"], parent=root["spanId"], **{"session.id": "s-1"})
 
-    export(api, child)
-    export(api, root)
+    export(api, child, root)  # at once: on a slow machine, the trace would be quiet between the two
 
     jobs = wait_for_jobs(api, 3)
     assert {job["span_id"] for job in jobs} == {root["spanId"]}
