@@ -33,7 +33,6 @@ from dokimos.server._services.online.trace_batches import (
 from dokimos.server._services.online.trace_jobs import (
     fail_jobs,
     put_off_jobs,
-    queue_again,
     store_job_outcomes,
     take_over_jobs,
 )
@@ -79,8 +78,12 @@ class OnlineBatch:
         self._export = export
         self._watch = FaultWatch()
         self._is_stopping = False
+        self._is_told = False
+        """Whether it stops because the server does, or the rule, and not for anything about its jobs."""
         self._is_lost = False
         self._has_scored = False
+        self._left: set[str] = set()
+        """The ids of the jobs that have not ended."""
         self._deferred: dict[str, str] = {}
         """By their ids, why jobs wait for another attempt."""
         self._problem = ""
@@ -93,7 +96,7 @@ class OnlineBatch:
 
     def stop(self, *, is_lost: bool = False) -> None:
         """Begin no further job; what is under way is finished, except where the batch is lost."""
-        self._is_stopping = True
+        self._is_stopping = self._is_told = True
         self._is_lost |= is_lost
         if is_lost:
             self.abandon()
@@ -114,11 +117,12 @@ class OnlineBatch:
         if not jobs:
             await self._end()
             return
+        self._left = {job.id for job in jobs}
         rule = await self._insist(
             lambda: self._database.read(partial(read_rule, rule_id=self.batch.rule_id), Lane.WORK)
         )
         if rule is None or not rule.enabled:
-            self._is_stopping = True
+            self.stop()
         elif self.batch.lost_count >= MAX_LOST:
             self._problem = (
                 f"{self.batch.lost_count} servers ended while they scored this and others with it."
@@ -218,6 +222,7 @@ class OnlineBatch:
             store_job_outcomes, lease=self.lease, outcomes=(outcome,), attempt=self.batch.attempt_count
         )
         await self._insist(lambda: self._traces.write(store))
+        self._left.discard(job.id)
         if self._export.is_enabled:
             event = make_event(job.evaluator_name, outcome, job.span_id, traces, now())
             if event is not None:
@@ -262,19 +267,22 @@ class OnlineBatch:
             self._problem = str(refusal)
 
     async def _conclude(self) -> None:
-        """Give back what is left: to a later attempt, to the queue, or as an error."""
+        """Leave what is left to a later attempt, or end it with an error."""
         attempt = self.batch.attempt_count
         if self._day_budget:
             seconds = (DAY - now() % DAY) / SECOND  # there is a new budget at midnight, UTC
             await self._put_off(seconds, attempt - 1, is_attempt=False)
-        elif self._problem or self._deferred:
+        elif self._problem or (self._deferred and not self._is_told):
             if attempt < self._settings.online.max_attempts:
                 seconds = min(_RETRY_SECONDS * 2.0 ** (attempt - 1), _LONGEST_RETRY_SECONDS)
                 await self._put_off(seconds, attempt)
             else:
                 await self._fail(self._problem)
-        else:  # stopped, or all of them have ended
-            await self._insist(lambda: self._traces.write(partial(queue_again, lease=self.lease)))
+        elif self._left:
+            # It was told to stop, perhaps before most of them were tried. They stay in their batch, which
+            # has the replies that were paid for, such as the first of two that a job needs.
+            await self._put_off(0.0, attempt - 1, is_attempt=False)
+        else:
             await self._end()
 
     async def _put_off(self, seconds: float, attempt: int, *, is_attempt: bool = True) -> None:

@@ -207,12 +207,6 @@ def put_off_jobs(
     connection.execute(update(TRACE_EVAL_JOBS).where(*_is_left(lease)).values(values))
 
 
-def queue_again(connection: Connection, lease: str) -> None:
-    """Take the jobs of a batch that have not ended out of it."""
-    values = {"status": "PENDING", "lease": None, "batch": None}
-    connection.execute(update(TRACE_EVAL_JOBS).where(*_is_left(lease)).values(values))
-
-
 def fail_jobs(
     connection: Connection, lease: str, errors: Mapping[str, str], error: str, attempt: int
 ) -> None:
