@@ -1,4 +1,4 @@
-"""The probability of a score is that of all chances that what is scored had, not of the first that was taken."""
+"""The probability of a score is the best chance of what is scored, not the one that was taken first."""
 
 import pytest
 from tests.server.eval_rules import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, Row
 
 from dokimos.errors import BudgetExceededError, ConfigurationError
-from dokimos.server._db.clock import DAY, SECOND, now
+from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
 from dokimos.server._services.judging.judge_budgets import JudgeBudgetExceeded, limits_of_rule
 from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec, build_evaluator
@@ -90,6 +90,8 @@ class OnlineBatch:
         """Why no job of the batch is scored now, "" as long as they are."""
         self._day_budget = ""
         """Why no call is allowed any more today."""
+        self._renewed_at = 0
+        """When there is a new budget of the day."""
         self._rule: Row[Any] | None = None
         """That of the jobs, with the budget that they had."""
         self._workers: list[asyncio.Task[None]] = []
@@ -261,8 +263,9 @@ class OnlineBatch:
 
     def _note_refusal(self, refusal: BudgetExceededError) -> None:
         self._is_stopping = True
-        if isinstance(refusal, JudgeBudgetExceeded) and not refusal.never_fits:
+        if isinstance(refusal, JudgeBudgetExceeded) and refusal.renewed_at is not None:
             self._day_budget = str(refusal)
+            self._renewed_at = max(self._renewed_at, refusal.renewed_at)
         else:
             self._problem = str(refusal)
 
@@ -270,22 +273,21 @@ class OnlineBatch:
         """Leave what is left to a later attempt, or end it with an error."""
         attempt = self.batch.attempt_count
         if self._day_budget:
-            seconds = (DAY - now() % DAY) / SECOND  # there is a new budget at midnight, UTC
-            await self._put_off(seconds, attempt - 1, is_attempt=False)
+            await self._put_off(self._renewed_at, attempt - 1, is_attempt=False)
         elif self._problem or (self._deferred and not self._is_told):
             if attempt < self._settings.online.max_attempts:
                 seconds = min(_RETRY_SECONDS * 2.0 ** (attempt - 1), _LONGEST_RETRY_SECONDS)
-                await self._put_off(seconds, attempt)
+                await self._put_off(now() + int(seconds * SECOND), attempt)
             else:
                 await self._fail(self._problem)
         elif self._left:
             # It was told to stop, perhaps before most of them were tried. They stay in their batch, which
             # has the replies that were paid for, such as the first of two that a job needs.
-            await self._put_off(0.0, attempt - 1, is_attempt=False)
+            await self._put_off(now(), attempt - 1, is_attempt=False)
         else:
             await self._end()
 
-    async def _put_off(self, seconds: float, attempt: int, *, is_attempt: bool = True) -> None:
+    async def _put_off(self, due_at: int, attempt: int, *, is_attempt: bool = True) -> None:
         await self._queue_scores()
         errors = dict(self._deferred)
         problem = self._problem or self._day_budget
@@ -294,14 +296,17 @@ class OnlineBatch:
             put_off_jobs(connection, self.lease, errors, attempt, problem)
 
         await self._insist(lambda: self._traces.write(put_off))
-        leave = partial(
-            put_off_batch,
-            batch_id=self.batch.id,
-            lease=self.lease,
-            seconds=seconds,
-            is_attempt=is_attempt,
-            rule=self._rule if self._day_budget else None,
-        )
+
+        def leave(connection: Connection) -> None:
+            put_off_batch(
+                connection,
+                self.batch.id,
+                self.lease,
+                max(0.0, (due_at - now()) / SECOND),  # which may have come while the databases were away
+                is_attempt=is_attempt,
+                rule=self._rule if self._day_budget else None,
+            )
+
         await self._insist(lambda: self._database.write(leave))
 
     async def _fail(self, error: str) -> None:
