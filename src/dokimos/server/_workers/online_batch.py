@@ -22,7 +22,7 @@ from dokimos.server._services.judging.judge_outcomes import UNAVAILABLE, outcome
 from dokimos.server._services.judging.judge_results import SKIPPED, ItemError, ItemOutcome
 from dokimos.server._services.online.enabled_rules import read_rule
 from dokimos.server._services.online.score_events import make_event
-from dokimos.server._services.online.scored_cases import build_case
+from dokimos.server._services.online.scored_cases import TraceTooLarge, build_case
 from dokimos.server._services.online.trace_batches import (
     MAX_LOST,
     describe_lease,
@@ -245,7 +245,10 @@ class OnlineBatch:
         from dokimos._runtime.scoring_threads import call_within
         from dokimos.judges._run_scope import sharing_within_item
 
-        case = await asyncio.to_thread(build_case, traces, scope)
+        try:
+            case = await asyncio.to_thread(build_case, traces, scope)
+        except TraceTooLarge as problem:
+            return ItemError(item_id=job.id, kind="error", message=str(problem))
         if case is None or not (case.actual_output or "").strip():
             message = "There is no output to score (any more)."
             return ItemError(item_id=job.id, kind=SKIPPED, message=message)
