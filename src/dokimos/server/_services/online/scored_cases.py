@@ -106,9 +106,7 @@ def build_case(traces: Sequence[Sequence[Span]], scope: str) -> EvalTestCase | N
         return _build_span_case(found[0][0])
     if any(len(spans) > MAX_SPANS for spans in found):
         what = "The trace has" if scope == "trace" else "A trace of the session has"
-        raise TraceTooLarge(
-            f"{what} more than {MAX_SPANS:,} spans, too many to be scored together."
-        )
+        raise TraceTooLarge(f"{what} more than {MAX_SPANS:,} spans, too many to be scored together.")
     from dokimos.traces._to_agent_trace import to_test_case
 
     cases = [to_test_case(spans) for spans in found]
