@@ -159,13 +159,17 @@ class OnlineMatching:
 
     async def _remove_orphans(self) -> None:
         """Remove the jobs of rules that are gone."""
-        rules = await self._traces.read(list_rules_with_jobs, Lane.WORK)
-        missing = await self._database.read(partial(find_missing, rule_ids=rules), Lane.WORK)
-        for rule_id in missing:
-            remove = partial(remove_jobs_of_rule, rule_id=rule_id, most=_REMOVED_AT_ONCE)
-            while await self._traces.write(remove):
-                pass
-        self._is_clean = True
+        self._is_clean = True  # before it looks: a rule that is deleted meanwhile has it look once more
+        try:
+            rules = await self._traces.read(list_rules_with_jobs, Lane.WORK)
+            missing = await self._database.read(partial(find_missing, rule_ids=rules), Lane.WORK)
+            for rule_id in missing:
+                remove = partial(remove_jobs_of_rule, rule_id=rule_id, most=_REMOVED_AT_ONCE)
+                while await self._traces.write(remove):
+                    pass
+        except BaseException:
+            self._is_clean = False
+            raise
 
 
 def _store_quiet(connection: Connection, matches: TraceMatches) -> None:
