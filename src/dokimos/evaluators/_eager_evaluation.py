@@ -59,8 +59,8 @@ def score_each(
     and it goes on as a coroutine that returns the result of that one evaluator. It raises what
     `evaluate_async` raises, and ends so.
 
-    A generator, since the end of a coroutine that it delegates to is no exception, as it is where `send` is
-    called: that takes 0.15 us less for a score (`benchmarks/scoring.py`).
+    It is a generator, which takes the result of a coroutine that it delegates to as it is. Who calls `send`
+    gets it in an exception, which takes 0.15 us more for a score (`benchmarks/scoring.py`).
     """
     copy_case, outer = copy_repeatedly(case), get_usage()
     checked: CheckedParts = set()
