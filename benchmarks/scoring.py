@@ -63,7 +63,7 @@ def score_cost(kind: type[Evaluator], *, journal: bool) -> float:
     """Return the microseconds that one more evaluator takes for an item."""
     # In turns, so that a time in which others use the cores falls on both.
     rounds = [[run_cpu(kind, count, journal=journal) for count in (FEW, MANY)] for _ in range(ROUNDS)]
-    few, many = map(min, zip(*rounds, strict=True))
+    few, many = (min(round_[place] for round_ in rounds) for place in (0, 1))
     return (many - few) / (MANY - FEW) / ITEMS * 1e6
 
 
