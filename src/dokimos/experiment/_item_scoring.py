@@ -19,12 +19,7 @@ from dokimos._runtime.concurrency import call_in_thread
 from dokimos._runtime.eager_gather import Begun, gather_outcomes
 from dokimos.errors import EvaluationError
 from dokimos.evaluators._base import Evaluator
-from dokimos.evaluators._eager_evaluation import (
-    IS_SCORED,
-    PreparedEvaluator,
-    prepare_evaluator,
-    score_each,
-)
+from dokimos.evaluators._eager_evaluation import IS_SCORED, PreparedEvaluator, prepare_evaluator, score_each
 from dokimos.evaluators._prepared_scoring import CheckedParts, Scorer, prepare_scorer
 from dokimos.experiment._experiment import check_evaluators, looks_like_evaluator
 from dokimos.experiment._item_errors import CHOICE, describe_error
