@@ -39,7 +39,7 @@ def skip_last_collections() -> None:
     """Let the process end without collecting garbage, unless code of the user is loaded.
 
     As it ends, Python takes apart all modules and collects what is in cycles, only for the system to take
-    the memory back: an eighth of the CPU of `dokimos evaluators` (`benchmarks/install_budget.py`) and of the
+    the memory back: a tenth of the CPU of `dokimos evaluators` (`benchmarks/install_budget.py`) and of the
     start of a suite with a declared agent (`benchmarks/suites_agent.py`). But it also writes out and closes
     files that are still open, which a user's class may rely on.
     """

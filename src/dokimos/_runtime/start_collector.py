@@ -37,6 +37,8 @@ class StartCollector:
         finally:
             with self._switching:
                 self._is_managed = False
+                # All of it becomes old, or the collector would begin with it.
+                gc.freeze()
                 gc.enable()
                 gc.unfreeze()
 
