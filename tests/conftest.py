@@ -7,6 +7,7 @@ import importlib.util
 import math
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -152,6 +153,14 @@ def load_server(name):
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def nobody():
+    """The address of a port on which nobody listens, held so that nobody else can."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.fixture
