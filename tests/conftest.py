@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import dokimos
 from dokimos._runtime.time_limits import count_extra_time, give_extra_time
 from dokimos.testing import _plugin as plugin
 
 # The machine may be busy: how long an example takes says nothing about the code.
-settings.register_profile("dokimos", deadline=None)
+settings.register_profile("dokimos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dokimos")
 
 # A shell starts what it puts in the background with Ctrl-C ignored, and so would be all that tests start.
