@@ -431,7 +431,7 @@ def test_disabling_a_rule_stops_its_queued_jobs_until_it_is_enabled_again(serve,
 
     wait_until(lambda: sorted(job["status"] for job in read_jobs(api)) == ["PENDING"] * 9 + ["SUCCEEDED"])
     assert len(model.received) == 1
-    assert all(job["batch"] is None for job in read_jobs(api) if job["status"] == "PENDING")
+    assert all(job["lease"] is None for job in read_jobs(api) if job["status"] == "PENDING")
     api.put(path, json=documented(connection))
     assert {job["status"] for job in wait_for_jobs(api, 10)} == {"SUCCEEDED"}
     assert len(model.received) == 10
