@@ -82,16 +82,17 @@ def test_instructions_in_an_output_stay_material(serve, model):
 )
 def test_a_model_that_gives_no_answer_makes_errors_and_no_job_without_end(serve, model, monkeypatch, fault):
     model.script.extend([fault] * 1000)
-    api = serve(encryption_keys=("passphrase",), judging=JudgeSettings(poll_seconds=0.05, max_attempts=1))
+    judging = JudgeSettings(poll_seconds=0.05, max_attempts=1, request_seconds=50)
+    api = serve(encryption_keys=("passphrase",), judging=judging)
     run = stored_run(api, [answered("good")] * 2)
-    connection = connect(api, model)
+    connection, asked = connect(api, model), {50}
 
     with monkeypatch.context() as patch:
         if fault.delay:
-            expire_once_received(patch, model)
+            asked = expire_once_received(patch, model)
         job = score(api, run, **documented(connection))
 
-    assert (job["status"], job["scoredCount"]) == ("FAILED", 0)
+    assert (job["status"], job["scoredCount"], set(asked)) == ("FAILED", 0, {50})
     assert job["lastError"]
     assert scores_of(api, run, "helpful") == [None, None]
     assert read_run(api, run)["status"] == "FAILED"

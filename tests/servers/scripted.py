@@ -92,13 +92,14 @@ def expire_once_received(monkeypatch, server, attempts=math.inf):
     """Let the time limits of requests pass as soon as the server has them, whatever seconds were asked for.
 
     With the real clock, a short limit passes before anything was sent where the machine is slow. Only the
-    first so many attempts are limited.
+    first so many attempts are limited. Returns the seconds that were asked for, one for each attempt.
     """
     before = len(server.received)
-    looking = []
+    looking, asked = [], []
 
     class Expiring(Deadlines):
         def add(self, block):
+            asked.append(self._seconds)
             if len(looking) < attempts:
                 place = before + len(looking) + 1
                 looking.append(asyncio.create_task(self._expire_block(block, place)))
@@ -112,6 +113,7 @@ def expire_once_received(monkeypatch, server, attempts=math.inf):
                 block.expire()
 
     monkeypatch.setattr(session, "Deadlines", Expiring)
+    return asked
 
 
 class RateLimit:
