@@ -27,6 +27,7 @@ from dokimos.server._online_settings import OnlineSettings
 from dokimos.server._services.encryption import secret_vault
 from dokimos.server._services.online.trace_jobs import read_eval_jobs
 from dokimos.server._workers.online_batch import OnlineBatch
+from dokimos.server._workers.online_matching import OnlineMatching
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 
@@ -257,13 +258,21 @@ def test_a_deleted_rule_takes_its_results_along(api, project):
     wait_until(lambda: read_jobs(api) == [])
 
 
-def test_a_parent_a_trace_and_a_session_are_scored_when_they_are_quiet(api, project):
+def test_a_parent_a_trace_and_a_session_are_scored_when_they_are_quiet(api, project, monkeypatch):
+    match_quiet, is_whole = OnlineMatching._match_quiet, threading.Event()
+
+    async def match_when_whole(matching):  # however long the rest of the trace takes on a slow machine
+        return await match_quiet(matching) if is_whole.is_set() else 0
+
+    monkeypatch.setattr(OnlineMatching, "_match_quiet", match_when_whole)
     for scope in ("parent", "trace", "session"):
         add_rule(api, project, contains("root", name=scope, scope=scope))
     root = span("the root answer", name="agent")
     child = span("part", trace=root["traceId"], parent=root["spanId"], **{"session.id": "s-1"})
 
-    export(api, child, root)  # at once: on a slow machine, the trace would be quiet between the two
+    export(api, child)
+    export(api, root)
+    is_whole.set()
 
     jobs = wait_for_jobs(api, 3)
     assert {job["span_id"] for job in jobs} == {root["spanId"]}
