@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-START_BUDGET: Final = 1.3
+START_BUDGET: Final = 1.2
 RUN_BUDGET: Final = 1.5
 CONCURRENCY: Final = 64
 

@@ -7,20 +7,21 @@ import importlib.util
 import math
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import dokimos
 from dokimos._runtime.time_limits import count_extra_time, give_extra_time
 from dokimos.testing import _plugin as plugin
 
 # The machine may be busy: how long an example takes says nothing about the code.
-settings.register_profile("dokimos", deadline=None)
+settings.register_profile("dokimos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dokimos")
 
 # A shell starts what it puts in the background with Ctrl-C ignored, and so would be all that tests start.
@@ -152,6 +153,14 @@ def load_server(name):
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def nobody():
+    """The address of a port on which nobody listens, held so that nobody else can."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.fixture

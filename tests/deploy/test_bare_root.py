@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -21,6 +20,7 @@ import pytest
 from tests.deploy.bare_root import BareRoot, base_python, link_distributions, site_packages
 from tests.deploy.deployment_files import ROOT, list_stages, read_dockerfile
 from tests.deploy.test_images import health_commands, value_of
+from tests.servers.ports import find_port
 
 from dokimos import __version__
 
@@ -103,12 +103,6 @@ def value_of_base(keyword):
     return value
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def child_of(process):
     [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return int(child)
@@ -116,7 +110,7 @@ def child_of(process):
 
 def test_the_server_runs_without_rights_on_a_root_that_it_cannot_write(install):
     bare, environment = install("server", ["/data"])
-    port = str(free_port())
+    port = str(find_port())
     environment["SERVER_PORT"] = port
     words = [*json.loads(value_of("server", "ENTRYPOINT")), *json.loads(value_of("server", "CMD"))]
     command = bare.command(

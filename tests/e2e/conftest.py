@@ -10,6 +10,8 @@ import pytest
 from tests.server.server_process import Process
 
 CHROMIUM = os.environ.get("DOKIMOS_CHROMIUM", "/usr/bin/chromium")
+PATIENCE = 60_000
+"""Milliseconds for what a page does in a moment, however busy the machine is."""
 SWITCHES = [
     "--no-sandbox",
     "--disable-gpu",
@@ -20,6 +22,15 @@ SWITCHES = [
     "--disable-sync",
     "--disable-dev-shm-usage",
 ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patience():
+    """Wait for what is expected of a page, too: by itself, `expect` gives up after five seconds."""
+    with contextlib.suppress(ImportError):
+        from playwright.sync_api import expect
+
+        expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +62,7 @@ def find_barriers():
 def noting_page(context, origin="file:"):
     """Return a page that notes in its `complaints` whatever it should not do, such as asking elsewhere."""
     page = context.new_page()
+    page.set_default_timeout(PATIENCE)
     page.complaints = []
     page.on("console", lambda message: page.complaints.append(message.text))
     page.on("pageerror", lambda error: page.complaints.append(str(error)))
@@ -119,7 +131,6 @@ def visits(chromium, server, *expected):
         page.asked = []
         page.on("request", lambda asked: page.asked.append(asked.url))
         opened.append(page)
-        page.set_default_timeout(60_000)
         page.goto(server + address)
         return page
 

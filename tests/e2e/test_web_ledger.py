@@ -74,7 +74,6 @@ def visit(chromium, server):
         page = noting_page(context, server.address)
         page.expects = expects
         opened.append(page)
-        page.set_default_timeout(15_000)
         page.goto(server.address + address)
         page.locator("main h1").first.wait_for()
         return page

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.servers.ports import find_port
 
 from dokimos._cli.main import run_command
 from dokimos.errors import AgentError
@@ -446,19 +447,13 @@ if __name__ == "__main__":
 '''
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 class McpServer:
     """A server of MCP in a process of its own."""
 
     def __init__(self, transport, wait_until):
         self.transport = transport
         self.wait_until = wait_until
-        self.port = free_port()
+        self.port = find_port()
         self.process = None
 
     def start(self):

@@ -71,14 +71,6 @@ def clock(monkeypatch):
     return clock
 
 
-@pytest.fixture
-def nobody():
-    """The address of a port on which nobody listens, held so that nobody else can."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{held.getsockname()[1]}"
-
-
 def examples(count):
     return Dataset([Example.of(f"question {number}", f"question {number}") for number in range(count)])
 

@@ -137,7 +137,7 @@ def test_nothing_is_paid_for_twice_after_an_interruption(server, model, wait_unt
     )
     wait_until(lambda: len(server.received) >= 5)
     process.kill() if how == "kill" else process.send_signal(how)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     if how != "kill":
         assert process.returncode == 130
         assert "The same command goes on" in errors

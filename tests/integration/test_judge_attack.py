@@ -80,7 +80,7 @@ def test_ctrl_c_reports_what_there_is_and_the_same_command_goes_on(tmp_path, gul
     process = start(tmp_path, gullible_server.url, "-o", "attack.json", "-o", "attack.md")
     wait_until(lambda: len(gullible_server.received) >= 30)
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=20)
+    out, errors = process.communicate(timeout=60)
 
     assert process.returncode == 130
     assert "Interrupted. The same command goes on." in errors
@@ -107,7 +107,7 @@ def test_a_killed_attack_asks_nothing_again_that_was_answered(tmp_path, gullible
         process = start(tmp_path, gullible_server.url, "-o", "attack.json")
         wait_until(lambda wanted=calls: len(gullible_server.received) >= wanted)
         process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     [calls] = (tmp_path / ".dokimos/attacks").iterdir()
     kept = calls.read_bytes().count(b"\n")
     assert 34 - 3 * PARALLELISM <= kept <= len(gullible_server.received)
@@ -130,7 +130,7 @@ def test_two_processes_do_not_write_to_one_file(tmp_path, gullible_server, wait_
     wait_until(lambda: len(gullible_server.received) >= 3)
     status, _, errors = finished(tmp_path, gullible_server.url, "-o", "attack.json")
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
 
     assert status == 2
     assert "Another process is writing to .dokimos" in errors
@@ -141,7 +141,7 @@ def test_an_attack_without_a_report_goes_on_too(tmp_path, gullible_server, wait_
     process = start(tmp_path, gullible_server.url)
     wait_until(lambda: len(gullible_server.received) >= 30)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Interrupted. The same command goes on." in errors
     assert (tmp_path / ".dokimos/.gitignore").read_text(encoding="utf-8").endswith("\n*\n")

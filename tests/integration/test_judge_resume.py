@@ -145,7 +145,7 @@ class Nursery:
         return self._told(f"wait {process}")
 
     def close(self) -> None:
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
         self._errors.close()
 
     def _told(self, line: str) -> int:

@@ -223,18 +223,18 @@ def test_it_starts_quickly_and_without_what_it_does_not_need(place, model):
     opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
     heavy = ("mcp", "fastapi", "starlette", "uvicorn", "sqlalchemy", "pydantic", "numpy", "yaml")
     code = (
-        "import sys, time\nfrom dokimos._cli.main import run_command\n"
+        "import sys\nfrom dokimos._cli.main import run_command\n"
         f"run_command({parameters.args[2:]!r})\n"
-        f"print(time.process_time(), [name for name in {heavy!r} if name in sys.modules], file=sys.stderr)\n"
+        f"print(len(sys.modules), [name for name in {heavy!r} if name in sys.modules], file=sys.stderr)\n"
     )
     finished = subprocess.run(
         [sys.executable, "-c", code],
         input=json.dumps(opening) + "\n", capture_output=True, text=True, env=parameters.env, cwd=Path(place),
     )  # fmt: skip
     assert json.loads(finished.stdout)["result"]["serverInfo"]["name"] == "dokimos"
-    seconds, _, modules = finished.stderr.strip().partition(" ")
+    count, _, modules = finished.stderr.strip().partition(" ")
     assert modules == "[]"
-    assert float(seconds) < 0.6
+    assert int(count) < 450  # modules, a third of them ours: importing is what starting takes
 
 
 async def test_a_cancelled_evaluation_stops_its_calls_and_the_next_one_runs(place, monkeypatch):

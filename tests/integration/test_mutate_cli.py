@@ -173,7 +173,7 @@ def test_replies_that_were_paid_for_are_not_asked_for_again_after_ctrl_c(workpla
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     wait_until(lambda: len(server.received) >= asked + 6)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "The same command goes on" in errors
 

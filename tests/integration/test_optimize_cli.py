@@ -195,7 +195,7 @@ def run_and_kill(folder, draw, wait_until, *arguments):
     )
     time.sleep(draw.random() * 0.02)  # the random moment of its death
     process.kill()
-    return process.communicate(timeout=30) and process.returncode == -signal.SIGKILL
+    return process.communicate(timeout=60) and process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.slow

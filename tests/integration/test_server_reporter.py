@@ -229,10 +229,8 @@ def test_evaluators_and_origin_are_sent(serve):
 # Servers that misbehave
 
 
-def test_dead_server_does_not_break_a_run(serve, tmp_path):
-    with serve(FakeServer()) as server:
-        url = server.url
-    reporter = reporter_for(url, spool_directory=tmp_path)
+def test_dead_server_does_not_break_a_run(nobody, tmp_path):
+    reporter = reporter_for(nobody, spool_directory=tmp_path)
     result = run_with(reporter, 25)
     assert result.pass_count == 25
     assert result.server_run_ids == ()
@@ -248,10 +246,8 @@ def test_dead_server_does_not_break_a_run(serve, tmp_path):
     assert end["end"].items() >= {"runId": first["start"]["runId"], "status": "SUCCESS"}.items()
 
 
-def test_dead_server_without_a_spool_counts(serve):
-    with serve(FakeServer()) as server:
-        url = server.url
-    reporter = reporter_for(url)
+def test_dead_server_without_a_spool_counts(nobody):
+    reporter = reporter_for(nobody)
     result = run_with(reporter, 3, runs=2)
     assert reporter.failed_item_count == 6
     assert "spool_directory" in result.notices[0]
@@ -386,10 +382,8 @@ class _Never(web.Response):
 # The spool
 
 
-def test_replay_sends_everything_once(serve, live_server, read, tmp_path):
-    with serve(FakeServer()) as server:
-        url = server.url
-    run_with(reporter_for(url, spool_directory=tmp_path), 25, runs=2)
+def test_replay_sends_everything_once(nobody, live_server, read, tmp_path):
+    run_with(reporter_for(nobody, spool_directory=tmp_path), 25, runs=2)
     content = (tmp_path / "failed-items.ndjson").read_bytes()
     done = replay_spool(tmp_path, server_url=live_server)
     assert (done.sent_items, done.kept_items, done.started_runs, done.ended_runs) == (50, 0, 1, 1)
@@ -428,30 +422,24 @@ def test_replay_keeps_what_fails(serve, tmp_path):
     assert kept == [json.dumps(lines[1]), '{"runId": "cut']
 
 
-def test_replay_says_once_why_a_run_could_not_be_started(serve, tmp_path):
-    with serve(FakeServer()) as server:
-        url = server.url
-    run_with(reporter_for(url, spool_directory=tmp_path))
+def test_replay_says_once_why_a_run_could_not_be_started(serve, nobody, tmp_path):
+    run_with(reporter_for(nobody, spool_directory=tmp_path))
     with serve(lambda request: refuse(401)) as server:
         done = replay_spool(tmp_path, server_url=server.url)
     [problem] = done.problems
     assert (done.kept_items, "401 Unauthorized" in problem) == (3, True)
 
 
-def test_replay_to_a_dead_server_keeps_everything(serve, tmp_path):
-    with serve(FakeServer()) as server:
-        url = server.url
-    run_with(reporter_for(url, spool_directory=tmp_path), 25)
+def test_replay_to_a_dead_server_keeps_everything(nobody, tmp_path):
+    run_with(reporter_for(nobody, spool_directory=tmp_path), 25)
     before = spooled(tmp_path)
-    done = replay_spool(tmp_path, server_url=url)
+    done = replay_spool(tmp_path, server_url=nobody)
     assert (done.sent_items, done.kept_items) == (0, 25)
     assert spooled(tmp_path) == before
 
 
-def test_replay_that_was_killed_is_taken_up(live_server, read, tmp_path, serve):
-    with serve(FakeServer()) as server:
-        url = server.url
-    run_with(reporter_for(url, spool_directory=tmp_path), 5)
+def test_replay_that_was_killed_is_taken_up(live_server, read, tmp_path, nobody):
+    run_with(reporter_for(nobody, spool_directory=tmp_path), 5)
     (tmp_path / "failed-items.ndjson").rename(tmp_path / "replaying-1234.ndjson")
     assert replay_spool(tmp_path, server_url=live_server).sent_items == 5
 
@@ -573,13 +561,11 @@ def test_evaluators_that_are_known_at_the_end_only_are_sent_then(live_server, re
 
 
 def test_full_spool_loses_items_loudly_and_keeps_what_it_has(
-    serve, live_server, read, tmp_path, caplog, monkeypatch
+    nobody, live_server, read, tmp_path, caplog, monkeypatch
 ):
     for seconds in ("BATCH_SECONDS", "PACE_SECONDS"):  # a run is one batch: a small one might find room
         monkeypatch.setattr(_delivery, seconds, 600.0)
-    with serve(FakeServer()) as server:
-        url = server.url
-    reporter = reporter_for(url, spool_directory=tmp_path, max_spool_bytes=5000)
+    reporter = reporter_for(nobody, spool_directory=tmp_path, max_spool_bytes=5000)
     first, second = run_with(reporter, 3), run_with(reporter, 40)
 
     kept = [item["ordinal"] for line in spooled(tmp_path) for item in line.get("items", ())]
@@ -597,10 +583,8 @@ def test_full_spool_loses_items_loudly_and_keeps_what_it_has(
     assert "lost" not in again.warnings[0]
 
 
-def test_spool_without_room_for_anything_still_ends(serve, tmp_path):
-    with serve(FakeServer()) as server:
-        url = server.url
-    reporter = reporter_for(url, spool_directory=tmp_path, max_spool_bytes=0)
+def test_spool_without_room_for_anything_still_ends(nobody, tmp_path):
+    reporter = reporter_for(nobody, spool_directory=tmp_path, max_spool_bytes=0)
     result = run_with(reporter)
     assert reporter.failed_item_count == 3
     assert "3 of them are lost" in result.warnings[0]

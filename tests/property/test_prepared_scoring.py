@@ -1,7 +1,7 @@
 """Scoring that is prepared for many cases gives what `evaluate` and `evaluate_async` give for each."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import CallMetrics, EvalResult, EvalTestCase, Evaluator, Example, Score, evaluate
-from dokimos._core.container_copy import copy_repeatedly
 from dokimos._core.eval_result import flatten
 from dokimos._core.jsonable import wire_json
 from dokimos._runtime.concurrency import run_sync
 from dokimos.errors import BudgetExceededError, UnusableOutputError
 from dokimos.evaluators import Contains, ExactMatch, Regex
 from dokimos.evaluators import _base as base
-from dokimos.evaluators._eager_evaluation import prepare_beginning
+from dokimos.evaluators._eager_evaluation import prepare_evaluator, score_each
 from dokimos.evaluators._prepared_scoring import CheckedParts, prepare_scorer
 
 PARTS = [
@@ -203,24 +202,27 @@ def test_prepared_scorers_give_what_evaluate_gives(
 
 
 @given(st.lists(async_evaluators, min_size=1, max_size=4), cases)
-def test_prepared_beginnings_give_what_evaluate_async_gives(
+def test_prepared_evaluators_give_what_evaluate_async_gives(
     several: list[Evaluator], cases: list[EvalTestCase]
 ) -> None:
-    beginnings = [prepare_beginning(evaluator, None) for evaluator in several]
-
     async def main() -> None:
         for case in cases:
-            copy_case, before = copy_repeatedly(case), wire_json(case)
-            checked: CheckedParts = set()
-            for evaluator, begin in zip(several, beginnings, strict=True):
-                if isinstance(evaluator, AsyncBuiltIn) and CHANGE in evaluator.outcomes:
-                    continue
-                context = copy_context()
-                result: Any = context.run(begin, context, case, copy_case, checked)
-                assert describe(result) == describe(await evaluator.evaluate_async(case))
+            before = wire_json(case)
+            tried = [e for e in several if not (isinstance(e, AsyncBuiltIn) and CHANGE in e.outcomes)]
+            results = score_at_once(tried, case)
+            assert list(map(describe, results)) == [describe(await e.evaluate_async(case)) for e in tried]
             assert wire_json(case) == before
 
     run_sync(main())
+
+
+def score_at_once(several: Sequence[Evaluator], case: EvalTestCase) -> list[EvalResult]:
+    """Score a case with evaluators that do not wait, each in a context of its own."""
+    results: list[EvalResult] = []
+    scoring: Any = score_each([prepare_evaluator(each, None) for each in several], case, results, [])
+    for _ in several:
+        copy_context().run(scoring.send, None)
+    return results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,12 +270,7 @@ def test_users_evaluators_get_cases_of_their_own() -> None:
     case, checked = EvalTestCase({"input": "a"}, {"output": "b"}), CheckedParts()
     several = [Async(outcomes=(CHANGE,)), Async(outcomes=(CHANGE,))]
 
-    async def main() -> None:
-        for begin in [prepare_beginning(evaluator, None) for evaluator in several]:
-            context = copy_context()
-            context.run(begin, context, case, copy_repeatedly(case), checked)
-
-    run_sync(main())
+    score_at_once(several, case)
     for scorer in [prepare_scorer(Scripted(outcomes=(CHANGE,))) for _ in range(2)]:
         scorer(case, checked)
     assert case == EvalTestCase({"input": "a"}, {"output": "b"})

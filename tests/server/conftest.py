@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from starlette.testclient import TestClient
 from tests.server.clickhouse import MISSING, new_clickhouse_database, start_clickhouse
 from tests.server.db_command import fill, open_server
 from tests.server.server_process import PATIENT, Process
+from tests.servers.ports import find_port
 
 from dokimos.server import ServerSettings, create_app
 from dokimos.server._db import clickhouse_spans
@@ -332,14 +332,15 @@ def _is_root():
 
 
 class _PostgresCluster:
-    """A PostgreSQL of its own, on a free port, without fsync: what it keeps need not survive the tests."""
+    """A PostgreSQL of its own, on a port that nobody else is given, also while it is stopped.
+
+    It writes without fsync: what it keeps need not survive the tests.
+    """
 
     def __init__(self, programs, folder):
         self._programs = programs
         self._folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = find_port()
         self.server_url = f"postgresql://postgres@127.0.0.1:{self._port}"
         self.url = f"{self.server_url}/postgres"
 

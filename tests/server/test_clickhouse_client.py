@@ -138,13 +138,13 @@ def test_a_query_that_clickhouse_stops_took_too_long(client, interface):
 def test_an_answer_that_does_not_come_took_too_long(client, interface, monkeypatch):
     monkeypatch.setattr("dokimos.server._db.clickhouse_client._SLACK_SECONDS", 0.0)
     is_over = threading.Event()
-    interface.answer(lambda: b"x" * is_over.wait(20))
+    interface.answer(lambda: b"x" * is_over.wait(120))
     began_at = time.monotonic()
     with pytest.raises(TookTooLong):
         run(client, client.read(Statement("SELECT 1"), seconds=0.2))
-    assert time.monotonic() - began_at < 15
+    assert time.monotonic() - began_at < 60
     is_over.set()
-    assert len(interface.requests) == 1
+    assert len(interface.requests) <= 1  # none where the time was over before the request had arrived
 
 
 def test_a_connection_that_is_cut_off_is_tried_once_more(client, interface):
@@ -184,7 +184,7 @@ def test_the_loop_of_the_server_goes_on_while_a_greenlet_waits(client, interface
             is_async = True
 
     ticked = threading.Event()
-    interface.answer(lambda: b"" if ticked.wait(20) else None)
+    interface.answer(lambda: b"" if ticked.wait(60) else None)
 
     async def tick():
         await asyncio.sleep(0.05)

@@ -406,29 +406,33 @@ def test_tenants_see_their_own_datasets_and_the_shared_ones(serve):
     assert api.post("/api/v1/projects/p/runs", json=run, headers=blue).status_code == 201
 
 
-def test_a_list_takes_the_same_number_of_statements_for_any_number_of_datasets(database_settings):
+def test_a_list_takes_the_same_number_of_statements_for_any_number_of_datasets(serve, monkeypatch):
     from sqlalchemy import event
-    from sqlalchemy.engine import Engine
-    from starlette.testclient import TestClient
 
-    from dokimos.server import ServerSettings, create_app
+    from dokimos.server._api.datasets import dataset_routes
 
-    statements = []
+    list_datasets, statements = dataset_routes.list_datasets, []
 
     def note(connection, cursor, statement, *rest):
         statements.append(statement)
 
-    with TestClient(create_app(ServerSettings(host="127.0.0.1", **database_settings))) as api:
-        counts = []
-        for number in range(3):
-            create(api, f"d{number}")
-            add(api, PARIS, name=f"d{number}")
-            event.listen(Engine, "before_cursor_execute", note)
-            statements.clear()
-            assert len(api.get("/api/v1/datasets").json()) == number + 1
-            counts.append(len([each for each in statements if "FROM datasets" in each]))
-            event.remove(Engine, "before_cursor_execute", note)
-    assert counts[0] == counts[-1] <= 2
+    def list_and_note(connection, *arguments, **options):
+        # Of this connection: what removes deleted rows reads the same tables.
+        event.listen(connection, "before_cursor_execute", note)
+        try:
+            return list_datasets(connection, *arguments, **options)
+        finally:
+            event.remove(connection, "before_cursor_execute", note)
+
+    monkeypatch.setattr(dataset_routes, "list_datasets", list_and_note)
+    api, counts = serve(), []
+    for number in range(3):
+        create(api, f"d{number}")
+        add(api, PARIS, name=f"d{number}")
+        statements.clear()
+        assert len(api.get("/api/v1/datasets").json()) == number + 1
+        counts.append(len(statements))
+    assert 0 < counts[0] == counts[-1] <= 2
 
 
 def test_an_edit_names_items_by_the_ids_that_clients_gave_them(api):

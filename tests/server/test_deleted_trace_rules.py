@@ -28,7 +28,7 @@ def test_what_was_deleted_is_neither_matched_nor_shown_to_a_judge(serve):
         rule = SimpleNamespace(project_id=project, tenant=None)
         found = [
             matched_spans.find_due_traces(connection, 10),
-            matched_spans.find_quiet_traces(connection, 10),
+            matched_spans.find_quiet_traces(connection, 10, 0),
             back_fills.find_traces(connection, rule, ALWAYS, None, 10),
         ]
         job = SimpleNamespace(trace=left, span_id=f"{1:016x}")

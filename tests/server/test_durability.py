@@ -6,6 +6,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,6 +14,7 @@ from tests.server.killed_clients import PROMOTED, Progress, PromotingClient, Run
 from tests.server.server_process import execute, wait_until
 
 from dokimos.server import ServerSettings, create_app
+from dokimos.server._api import health_routes
 
 KILLS = 60 if "DOKIMOS_LONG_TESTS" in os.environ else 3
 
@@ -174,7 +176,9 @@ def test_a_file_that_stays_locked_is_answered_with_503(sqlite_api, tmp_path, mon
     assert count(sqlite_api, run) == 1
 
 
-def test_a_database_that_goes_away_and_comes_back(own_postgres):
+def test_a_database_that_goes_away_and_comes_back(own_postgres, monkeypatch):
+    seconds = [1000.0]
+    monkeypatch.setattr(health_routes, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     settings = ServerSettings(host="127.0.0.1", database_url=own_postgres.url, api_key="k", pool_timeout=2)
     with TestClient(create_app(settings), raise_server_exceptions=False) as api:
         api.headers["Authorization"] = "Bearer k"
@@ -186,10 +190,11 @@ def test_a_database_that_goes_away_and_comes_back(own_postgres):
             assert refused.status_code == 503, refused.text
             assert refused.headers["retry-after"] == "5"
             assert api.get(f"/api/v1/runs/{run}").status_code == 503
+        seconds[0] += 29
         health = api.get("/actuator/health")
         assert health.status_code == 200  # for 30 seconds
         assert health.json()["components"]["db"]["status"] == "DOWN"
-        api.app.state.health._last_seen -= 60
+        seconds[0] += 2
         assert api.get("/actuator/health").status_code == 503
         assert api.get("/actuator/health/liveness").status_code == 200
         assert api.get("/actuator/health/readiness").status_code == 503

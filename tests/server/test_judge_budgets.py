@@ -71,6 +71,7 @@ async def test_a_budget_in_calls_is_reserved_before_the_calls(database, job, jud
     assert isinstance(error, JudgeBudgetExceeded)
     assert error.scope is BudgetScope.JOB
     assert "this job, max_calls=3, is used up: 3 spent" in str(error)
+    assert error.renewed_at is None
     await check_sums(database)
 
 
@@ -192,6 +193,7 @@ async def test_the_next_day_has_a_budget_of_its_own(database, job, judge, monkey
 
     assert reply.text == "answer to b"
     assert isinstance(error, BudgetExceededError)
+    assert error.renewed_at == (today // DAY + 2) * DAY, "the midnight after the day of the refusal"
     budgets = await check_sums(database)
     assert [budgets[f"all:{day_of(today + shift)}"].spent_calls for shift in (0, DAY)] == [1, 1]
 

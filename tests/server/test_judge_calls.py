@@ -13,6 +13,7 @@ from dokimos.server._db.judge_call_tables import JUDGE_BUDGETS, JUDGE_CALLS
 from dokimos.server._db.judge_tables import JUDGE_JOBS
 from dokimos.server._db.tables import RUNS
 from dokimos.server._judge_settings import JudgeSettings
+from dokimos.server._services.judging import judge_spending
 from dokimos.server._services.judging.judge_budgets import day_of
 
 CALLS = "/api/v1/projects/chat/judge-calls"
@@ -141,10 +142,18 @@ def test_calls_are_listed_by_filters_and_pages_and_summed_likewise(api):
     assert api.get(CALLS.replace("chat", "none"), headers=ADMIN).status_code == 404
 
 
-def test_budgets_say_what_each_day_and_job_has_spent_and_reserved(api):
+@pytest.fixture
+def moment(monkeypatch):
+    """The time that budgets see, which stands still: a test may begin before midnight and end after it."""
+    seen = now()
+    monkeypatch.setattr(judge_spending, "now", lambda: seen)
+    return seen
+
+
+def test_budgets_say_what_each_day_and_job_has_spent_and_reserved(api, moment):
     run = stored_run(api, [answered("yes")], headers=ADMIN)
     job, project = add_job(api, run, connection=add_connection(api))
-    today, before, long_ago = (day_of(now() - days * DAY) for days in (0, 1, 40))
+    today, before, long_ago = (day_of(moment - days * DAY) for days in (0, 1, 40))
     for day, usd in ((today, 1), (before, 2), (long_ago, 4)):
         add_sum(api, f"project:{project}:{day}", calls=4, usd=usd, day=day, project=project, reserved_calls=2)
         add_sum(api, f"all:{day}", calls=99, usd=99, day=day)
@@ -161,13 +170,13 @@ def test_budgets_say_what_each_day_and_job_has_spent_and_reserved(api):
     assert (spent["calls"], spent["costUsd"], spent["unpricedCalls"], spent["lostCalls"]) == (3, 1.0, 1, 1)
 
 
-def test_a_tenant_sees_the_calls_of_its_own_jobs_and_nothing_of_what_others_spent(api):
+def test_a_tenant_sees_the_calls_of_its_own_jobs_and_nothing_of_what_others_spent(api, moment):
     run = stored_run(api, [answered("yes")], headers=ADMIN)
     acme, zeta = (make_key(api, "VIEWER", tenant) for tenant in ("acme", "zeta"))
     shared, own = add_job(api, run), add_job(api, run, "own", tenant="acme")
     [common] = add_calls(api, shared, (50, "ANSWERED", 10, 1.0))
     [theirs] = add_calls(api, own, (10, "LOST", 20, 2.0), tenant="acme")
-    today = day_of(now())
+    today = day_of(moment)
     add_sum(api, f"project:{own[1]}:{today}", calls=50, usd=50, day=today, project=own[1])
 
     assert [call["id"] for call in read(api, CALLS, acme)] == [theirs, common]

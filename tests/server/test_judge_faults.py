@@ -4,16 +4,28 @@ import json
 import re
 import sys
 import threading
+import time
 import zlib
 from pathlib import Path
 
 import pytest
-from tests.server.judge_runs import answered, read_run, score, scores_of, stored_run
+from tests.server.judge_runs import (
+    answered,
+    begin,
+    job_of,
+    read_run,
+    score,
+    scores_of,
+    stored_run,
+    wait_for_job,
+)
 from tests.server.server_process import Process, wait_until
 from tests.server.test_drain import end
 from tests.server.test_judge_models import connect, documented
-from tests.servers.scripted import Misbehaviour, ScriptedServer, raw, slow
+from tests.servers.scripted import Misbehaviour, ScriptedServer, expire_once_received, raw, slow
 
+from dokimos.judges import Budget
+from dokimos.server._db.clock import DAY, now
 from dokimos.server._judge_settings import JudgeSettings
 from dokimos.server._services.encryption import secret_vault
 
@@ -65,19 +77,22 @@ def test_instructions_in_an_output_stay_material(serve, model):
 
 @pytest.mark.parametrize(
     "fault",
-    [raw(" " * 5_000_000), raw("<html>"), raw(""), raw("null"), slow(30.0)],
+    [raw(" " * 5_000_000), raw("<html>"), raw(""), raw("null"), slow(600.0)],
     ids=["too large", "text", "nothing", "null", "slow"],
 )
-def test_a_model_that_gives_no_answer_makes_errors_and_no_job_without_end(serve, model, fault):
+def test_a_model_that_gives_no_answer_makes_errors_and_no_job_without_end(serve, model, monkeypatch, fault):
     model.script.extend([fault] * 1000)
-    # An answer takes less than the two seconds, even on a busy machine.
-    judging = JudgeSettings(poll_seconds=0.05, max_attempts=1, request_seconds=2 if fault.delay else 60)
+    judging = JudgeSettings(poll_seconds=0.05, max_attempts=1, request_seconds=50)
     api = serve(encryption_keys=("passphrase",), judging=judging)
     run = stored_run(api, [answered("good")] * 2)
+    connection, asked = connect(api, model), {50}
 
-    job = score(api, run, **documented(connect(api, model)))
+    with monkeypatch.context() as patch:
+        if fault.delay:
+            asked = expire_once_received(patch, model)
+        job = score(api, run, **documented(connection))
 
-    assert (job["status"], job["scoredCount"]) == ("FAILED", 0)
+    assert (job["status"], job["scoredCount"], set(asked)) == ("FAILED", 0, {50})
     assert job["lastError"]
     assert scores_of(api, run, "helpful") == [None, None]
     assert read_run(api, run)["status"] == "FAILED"
@@ -181,3 +196,27 @@ def begin_on(server, model, name="judge"):
     server.call("PATCH", f"/runs/{run}", {"status": "SUCCESS"})
     job = server.call("POST", f"/runs/{run}/judge-jobs", documented(connection, concurrency=1))[1]
     return run, job["id"]
+
+
+def test_a_job_that_is_refused_before_midnight_and_given_back_after_it_does_not_wait_for_another_day(
+    serve, model, monkeypatch
+):
+    def shift(*modules):
+        for module in modules:
+            monkeypatch.setattr(f"dokimos.server.{module}.now", lambda: now() + DAY)
+
+    model.answer = json.dumps({"reason": "So it is.", "score": 1})
+    shift("_workers.judge_run")
+    judging = JudgeSettings(poll_seconds=0.05, budget_per_day=Budget(max_calls=1))
+    api = serve(encryption_keys=("passphrase",), judging=judging)
+    run = stored_run(api, [answered("one"), answered("two")])
+    job = begin(api, run, **documented(connect(api, model)))
+    limit = time.monotonic() + 60
+    while not job_of(api, job)["lastError"]:
+        assert time.monotonic() < limit, "the budget does not hold"
+        time.sleep(0.02)  # between two looks
+
+    shift("_services.judging.judge_call_rows", "_services.judging.judge_leases")
+
+    assert wait_for_job(api, job)["status"] == "SUCCEEDED"
+    assert scores_of(api, run, "helpful") == [1.0, 1.0]

@@ -2,10 +2,9 @@
 
 import pytest
 from tests.server.judge_ledgers import PRICES, ask, calls_of, check_sums, new_job, open_ledger, opened
-from tests.servers.scripted import ScriptedServer, cut, raw, slow, status
+from tests.servers.scripted import ScriptedServer, cut, expire_once_received, raw, slow, status
 
 from dokimos._http.breaker import Breakers, use_breakers
-from dokimos._http.session import Session
 from dokimos.errors import EndpointDownError, JudgeUnavailableError
 from dokimos.judges import Budget, judge
 from dokimos.server._services.judging.judge_budgets import NANO, JudgeBudgetExceeded, Limits
@@ -36,18 +35,6 @@ def model_at(url, *, timeout=60, **settings):
     return judge(f"{url}/v1#scripted", max_tokens=100, prices=PRICES, timeout=timeout, **settings)
 
 
-def shorten_first_attempt(monkeypatch):
-    """Give only the first attempt a short time: the next one is answered, however long that takes."""
-    send = Session.send
-    attempts = []
-
-    async def send_in_time(self, method, url, body, headers, seconds, **options):
-        attempts.append(url)
-        return await send(self, method, url, body, headers, 0.3 if len(attempts) == 1 else seconds, **options)
-
-    monkeypatch.setattr(Session, "send", send_in_time)
-
-
 async def statuses(database, job):
     return [row.status for row in await calls_of(database, job)]
 
@@ -70,7 +57,7 @@ async def test_each_attempt_that_may_be_billed_is_a_call(
 ):
     endpoint.script.extend(faults)
     if faults[0].delay:
-        shorten_first_attempt(monkeypatch)
+        expire_once_received(monkeypatch, endpoint, attempts=1)
     model = model_at(endpoint.url)
     limits = Limits(job=Budget(max_cost_usd=1.0))
     await ask(await open_ledger(database, job, limits, CallBounds.of(model)), model, "a")
@@ -94,13 +81,15 @@ async def test_a_call_that_was_not_sent_costs_nothing(database, job):
 @pytest.mark.parametrize(
     ("scope", "prefix"), [("job", "job:"), ("project_day", "project:"), ("server_day", "all:")]
 )
-@pytest.mark.parametrize("fault", [slow(60), cut()])
+@pytest.mark.parametrize("fault", [slow(600), cut()])
 async def test_a_budget_in_dollars_holds_under_a_provider_that_works_and_is_not_heard(
-    database, job, endpoint, scope, prefix, fault
+    database, job, endpoint, scope, prefix, fault, monkeypatch
 ):
     """Each request may be billed what was reserved for it; the budget has room for three of them."""
     endpoint.then(fault, times=100)
-    model = model_at(endpoint.url, timeout=0.3)
+    if fault.delay:
+        expire_once_received(monkeypatch, endpoint)
+    model = model_at(endpoint.url)
     bounds = CallBounds.of(model)
     prompts = ["a", "b", "c", "d", "e"]
     ledger = await open_ledger(database, job, Limits(**{scope: Budget(max_cost_usd=0.006)}), bounds)

@@ -152,7 +152,7 @@ async def test_a_retry_leaves_what_can_be_used(database, job, judge):
 @pytest.fixture
 def api(serve, monkeypatch):
     monkeypatch.setattr(secret_vault, "_ITERATIONS", 10)
-    return serve(encryption_keys=("passphrase",), judging=JudgeSettings(poll_seconds=0.05, lease_seconds=0.5))
+    return serve(encryption_keys=("passphrase",), judging=JudgeSettings(poll_seconds=0.05))
 
 
 @pytest.fixture
@@ -168,7 +168,10 @@ def rate_good(prompt):
 GOOD, BAD = "This is a good answer:", "bad"
 
 
-def test_a_server_that_ends_before_an_error_is_stored_does_not_ask_again(api, model, monkeypatch):
+def test_a_server_that_ends_before_an_error_is_stored_does_not_ask_again(serve, model, monkeypatch):
+    monkeypatch.setattr(secret_vault, "_ITERATIONS", 10)
+    judging = JudgeSettings(poll_seconds=0.05, lease_seconds=0.5)
+    api = serve(encryption_keys=("passphrase",), judging=judging)
     model.answer = rate_good
     store, stored = judge_run.store_outcomes, []
 

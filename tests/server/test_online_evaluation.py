@@ -27,6 +27,7 @@ from dokimos.server._online_settings import OnlineSettings
 from dokimos.server._services.encryption import secret_vault
 from dokimos.server._services.online.trace_jobs import read_eval_jobs
 from dokimos.server._workers.online_batch import OnlineBatch
+from dokimos.server._workers.online_matching import OnlineMatching
 
 pytest.importorskip("cryptography", reason="the extra 'encryption' is not installed")
 
@@ -257,7 +258,13 @@ def test_a_deleted_rule_takes_its_results_along(api, project):
     wait_until(lambda: read_jobs(api) == [])
 
 
-def test_a_parent_a_trace_and_a_session_are_scored_when_they_are_quiet(api, project):
+def test_a_parent_a_trace_and_a_session_are_scored_when_they_are_quiet(api, project, monkeypatch):
+    match_quiet, is_whole = OnlineMatching._match_quiet, threading.Event()
+
+    async def match_when_whole(matching):  # however long the rest of the trace takes on a slow machine
+        return await match_quiet(matching) if is_whole.is_set() else 0
+
+    monkeypatch.setattr(OnlineMatching, "_match_quiet", match_when_whole)
     for scope in ("parent", "trace", "session"):
         add_rule(api, project, contains("root", name=scope, scope=scope))
     root = span("the root answer", name="agent")
@@ -265,6 +272,7 @@ def test_a_parent_a_trace_and_a_session_are_scored_when_they_are_quiet(api, proj
 
     export(api, child)
     export(api, root)
+    is_whole.set()
 
     jobs = wait_for_jobs(api, 3)
     assert {job["span_id"] for job in jobs} == {root["spanId"]}
@@ -423,7 +431,7 @@ def test_disabling_a_rule_stops_its_queued_jobs_until_it_is_enabled_again(serve,
 
     wait_until(lambda: sorted(job["status"] for job in read_jobs(api)) == ["PENDING"] * 9 + ["SUCCEEDED"])
     assert len(model.received) == 1
-    assert all(job["batch"] is None for job in read_jobs(api) if job["status"] == "PENDING")
+    assert all(job["lease"] is None for job in read_jobs(api) if job["status"] == "PENDING")
     api.put(path, json=documented(connection))
     assert {job["status"] for job in wait_for_jobs(api, 10)} == {"SUCCEEDED"}
     assert len(model.received) == 10

@@ -85,7 +85,7 @@ async def test_a_transaction_of_a_frozen_server_ends(database_settings, monkeypa
     database = open_database(ServerSettings(**database_settings))
     await database.open()  # which migrates it
     await database.close()
-    monkeypatch.setattr(postgres_database, "_ABANDONED_SECONDS", 1.0)
+    monkeypatch.setattr(postgres_database, "_ABANDONED_SECONDS", 3.0)
     await database.open()
     await database.write(lambda connection: connection.execute(text("CREATE TABLE kept (n int)")) and None)
 

@@ -74,7 +74,7 @@ def test_exports_without_patterns_do_not_wait_for_those_that_have_some(api, monk
 
     def replace(pairs, texts, *, limit, process):
         began.set()
-        ended.append(may_end.wait(20))
+        ended.append(may_end.wait(120))
         return list(texts), [0] * len(pairs)
 
     monkeypatch.setattr(redaction, "replace_within_limit", replace)
@@ -106,7 +106,7 @@ def test_patterns_that_are_slow_keep_nobody_waiting_whose_patterns_are_not(api, 
             raise EvaluationError("stopped")
         if pattern == "slow" and is_blocking:
             began.set()
-            ended.append(may_end.wait(20))
+            ended.append(may_end.wait(120))
         return list(texts), [0] * len(pairs)
 
     monkeypatch.setattr(redaction, "replace_within_limit", replace)

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import threading
 import time
 from collections import deque
@@ -18,6 +19,9 @@ from email.utils import formatdate
 from typing import Any
 
 from aiohttp import web
+
+from dokimos._http import session
+from dokimos._http.deadlines import Deadlines
 
 DEFAULT_ANSWER = '{"verdict": "yes", "reason": "It says so."}'
 
@@ -82,6 +86,34 @@ def slow(seconds):
 
 def raw(text):
     return Misbehaviour(raw=text)
+
+
+def expire_once_received(monkeypatch, server, attempts=math.inf):
+    """Let the time limits of requests pass as soon as the server has them, whatever seconds were asked for.
+
+    With the real clock, a short limit passes before anything was sent where the machine is slow. Only the
+    first so many attempts are limited. Returns the seconds that were asked for, one for each attempt.
+    """
+    before = len(server.received)
+    looking, asked = [], []
+
+    class Expiring(Deadlines):
+        def add(self, block):
+            asked.append(self._seconds)
+            if len(looking) < attempts:
+                place = before + len(looking) + 1
+                looking.append(asyncio.create_task(self._expire_block(block, place)))
+            return super().add(block)
+
+        async def _expire_block(self, block, place):
+            while len(server.received) < place:
+                await asyncio.sleep(0.001)
+            if block in self._blocks:
+                self.remove(block)
+                block.expire()
+
+    monkeypatch.setattr(session, "Deadlines", Expiring)
+    return asked
 
 
 class RateLimit:
@@ -149,7 +181,7 @@ class ScriptedServer:
             target=self._serve, args=(started,), name="scripted-server", daemon=True
         )
         self._thread.start()
-        assert started.wait(10)
+        assert started.wait(60)
         return self
 
     def __exit__(self, *exc):

@@ -11,6 +11,7 @@ import click
 
 from dokimos._cli.echo import echo
 from dokimos._cli.options import complete_evaluators
+from dokimos._runtime.start_collector import start_collector
 from dokimos.errors import DokimosError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ GROUPS: Final = {
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_evaluators)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the parameters.")
+@start_collector.manage()
 def evaluators(name: str | None, schema: bool) -> int:
     """List the evaluators, or explain one."""
     from dokimos.evaluators import registry

@@ -128,6 +128,7 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
+    from dokimos._cli.collector import skip_last_collections
     from dokimos._cli.warning_output import warnings_in_one_line
     from dokimos._runtime.interrupts import end_on_signals, signal_received
 
@@ -145,6 +146,7 @@ def main(arguments: list[str] | None = None) -> None:
             # 128 and the number of the signal, as shells and process managers expect.
             signal.signal(received, partial(_leave, exit_code))
         signal.signal(signal.SIGINT, partial(_leave, exit_code))
+    skip_last_collections()
     sys.exit(exit_code)
 
 

@@ -14,6 +14,7 @@ import click
 from dokimos._cli.echo import echo, is_debugging
 from dokimos._cli.estimate import estimate_first
 from dokimos._cli.loop import prepare_loop
+from dokimos._runtime.start_collector import start_collector
 
 if TYPE_CHECKING:
     from dokimos._cli.exit_codes import Criteria
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _COLOURS: Final = {"good": "blue", "bad": "yellow", "doubtful": "magenta"}
 
 
+@start_collector.manage()
 def execute_suite(
     target: str,
     settings: RunSettings,
@@ -67,6 +69,7 @@ def execute_suite(
         _write(result, outputs, format_, quiet=quiet)
         loop.print_changes(result)
 
+    start_collector.resume()
     try:
         result = run_target(target, settings)
     except (RunInterrupted, DokimosError) as cut_short:

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from dokimos._core.tracebacks import format_located_error
+from dokimos._runtime.start_collector import start_collector
 from dokimos.errors import ConfigurationError, DokimosError
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def _parse_python_target(target: str) -> PythonTarget:
 
 
 def _import_source(target: PythonTarget) -> ModuleType:
+    start_collector.before_user_code()
     return _import_file(Path(target.source)) if target.is_file else _import_module(target.source)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dokimos._core.convert import convert
@@ -170,7 +170,7 @@ class ToolCall(_ArgumentsText):
         return convert(self.arguments, target, what=f"arguments of tool {self.name!r}")
 
 
-_UnfinishedCall: Final = open_class(ToolCall, tuple(member.name for member in fields(ToolCall)))
+_UnfinishedCall: Final = open_class(ToolCall)
 
 
 def _make_parsed_call(
@@ -182,7 +182,7 @@ def _make_parsed_call(
     known here, and copies the map, which nobody else has. That is a sixth of what comparing two trajectories
     takes (`benchmarks/agent.py`).
     """
-    call: Any = object.__new__(_UnfinishedCall)
+    call: Any = _UnfinishedCall()
     call.name = name
     call.arguments = arguments
     call.result = None

@@ -208,7 +208,7 @@ def _compile_flat(kind: type, last: list[str], *, map_copy: str) -> Any:
     # A slot may have the name of another variable of the function.
     slots = {f"slot_{name}": name for name in _slot_names(kind)}
     maps = [place for place, name in slots.items() if types.get(name, "").startswith("Mapping[")]
-    namespace = {"_atoms": _ATOMS, "_new": object.__new__, "_Open": _open_class_of(kind), "_Kind": kind}
+    namespace = {"_atoms": _ATOMS, "_Open": open_class(kind), "_Kind": kind}
     lines = [
         "try:",
         *(f" {place} = value.{name}" for place, name in slots.items()),
@@ -230,7 +230,7 @@ def _compile_flat(kind: type, last: list[str], *, map_copy: str) -> Any:
         else:
             lines.append(f"if {place} is not None and type({place}) not in _atoms: return None")
     values = [map_copy.format(place=place) if place in maps else place for place in slots]
-    build = ["new = _new(_Open)", *map("new.{} = {}".format, slots.values(), values)]
+    build = ["new = _Open()", *map("new.{} = {}".format, slots.values(), values)]
     building = "; ".join([*build, "new.__class__ = _Kind"])
     lines += [line.replace("{build}", building) for line in last]
     exec("def copy_flat(value):\n " + "\n ".join(lines), namespace)
@@ -242,10 +242,6 @@ def _slot_names(kind: type) -> list[str]:
     return [name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())]
 
 
-def _open_class_of(kind: type) -> type:
-    return open_class(kind, tuple(kind.__dict__["__slots__"]))
-
-
 def _compile_slots_copier(kind: type) -> _Copier:
     """Return what copies objects of one of our own value types, faster than `_copy_object`."""
     names = _slot_names(kind)
@@ -254,15 +250,14 @@ def _compile_slots_copier(kind: type) -> _Copier:
         "_copy_incomplete": _copy_object,
         "_copy_content": _copy_content,
         "_atoms": _ATOMS,
-        "_new": object.__new__,
-        "_Open": _open_class_of(kind),
+        "_Open": open_class(kind),
         "_Kind": kind,
     }
     contents = [f"content_{index}" for index in range(len(names))]
     lines = [
         f"try: {', '.join([*contents, '_'])} = _read(value)",
         "except AttributeError: return _copy_incomplete(value, memo, depth)",  # a slot was never filled
-        "new = memo[id(value)] = _new(_Open)",
+        "new = memo[id(value)] = _Open()",
         *(
             f"new.{name} = {content} if type({content}) in _atoms else _copy_content({content}, memo, depth)"
             for name, content in zip(names, contents, strict=True)

@@ -52,7 +52,7 @@ def fast_copier(kind: Callable[..., T], *maps: str) -> Callable[[T], T]:
     """
     members = [member.name for member in fields(kind)]  # type: ignore[arg-type] # a dataclass
     copied = [f"self.{name} = other.{name}{'.copy()' if name in maps else ''}" for name in members]
-    body = ["self = _new(_Open)", *copied, "self.__class__ = _Frozen", "return self"]
+    body = ["self = _Open()", *copied, "self.__class__ = _Frozen", "return self"]
     namespace = _namespace_of(kind) | _open_classes(kind)
     exec("\n    ".join(["def copy(other):", *body]), namespace)
     copier: Callable[[T], T] = namespace["copy"]
@@ -76,7 +76,7 @@ def fast_init(kind: type[T]) -> type[T]:
 
 def _compile_factory(kind: Any, *, is_checked: bool, given: tuple[str, ...] | None) -> Any:
     last = ["self.__post_init__()"] if is_checked and hasattr(kind, "__post_init__") else []
-    lines = ["self = _new(_Open)", "self.{name} = {value}", "self.__class__ = _Frozen", *last, "return self"]
+    lines = ["self = _Open()", "self.{name} = {value}", "self.__class__ = _Frozen", *last, "return self"]
     return _compile_constructor(kind, "make", [], lines, _open_classes(kind), given)
 
 
@@ -89,7 +89,7 @@ def compile_reader(kind: Callable[..., T], members: Sequence[Member | None]) -> 
     """
     namespace = _namespace_of(kind) | _open_classes(kind)
     values = [f"v{place}" for place in range(len(members))]
-    body = [f"{', '.join(values)}, = tree.values()" if values else "", "self = _new(_Open)"]
+    body = [f"{', '.join(values)}, = tree.values()" if values else "", "self = _Open()"]
     for value, member in zip(values, members, strict=True):
         if member is not None:
             namespace[f"_kinds_{value}"], namespace[f"_convert_{value}"] = member.kinds, member.convert
@@ -109,17 +109,20 @@ def compile_reader(kind: Callable[..., T], members: Sequence[Member | None]) -> 
     return reader
 
 
-def open_class(kind: Any, slots: tuple[str, ...]) -> type:
-    """Return a class of the same layout as a frozen one, which takes the same bases."""
-    content: dict[str, Any] = {"__slots__": slots}
-    if "__orig_bases__" in kind.__dict__:  # else typing refuses a base that is generic
-        content["__orig_bases__"] = kind.__orig_bases__
-    return type(kind.__name__, kind.__bases__, content)
+def open_class(kind: type) -> Any:
+    """Return a class like a frozen one, whose fields can be set, and whose objects can become of that one.
+
+    As a subclass without slots of its own, it has the same layout, which Python would compare slot by slot
+    each time, and it is called faster than `object.__new__`: an `EvalResult` takes 0.15 us instead of 0.21.
+    """
+    # `__delattr__`, too: without it, Python would go on to look up `__setattr__` for each field.
+    methods = ("__new__", "__init__", "__setattr__", "__delattr__")
+    return type(kind.__name__, (kind,), {"__slots__": ()} | {name: getattr(object, name) for name in methods})
 
 
 def _open_classes(kind: Any) -> dict[str, Any]:
     """Return the names of a frozen class and of the one whose fields can be set."""
-    return {"_Open": open_class(kind, tuple(member.name for member in fields(kind))), "_Frozen": kind}
+    return {"_Open": open_class(kind), "_Frozen": kind}
 
 
 def _compile_constructor(
@@ -163,7 +166,6 @@ def _namespace_of(kind: Any) -> dict[str, Any]:
     """Return the names that compiled functions use: the defaults of the fields, and what all of them need."""
     namespace: dict[str, Any] = {
         "__name__": __name__,  # so that an error in it is not taken for one in the user's code
-        "_new": object.__new__,
         "_MISSING": MISSING,
     }
     for member in fields(kind):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, cast
 from urllib.parse import unquote
 
+from dokimos._runtime.start_collector import start_collector
 from dokimos.datasets import _loaders as loaders
 from dokimos.datasets._source import Source, format_or_json, sniff, standard_input, stem
 from dokimos.errors import ConfigurationError, DatasetError
@@ -219,6 +220,7 @@ def _entry_points() -> list[DatasetResolver]:
 
         _plugins = []
         for entry in entry_points(group=ENTRY_POINTS):
+            start_collector.before_user_code()
             try:
                 plugin = entry.load()
                 _plugins.append(plugin() if isinstance(plugin, type) else plugin)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from functools import lru_cache, partial
 from itertools import repeat
 from typing import Any, Final
@@ -20,7 +19,7 @@ from dokimos.datasets._row_metrics import read_plain_metrics
 
 # What the constructor of `Example` does beyond setting its slots, a row does not need: its maps were parsed
 # for it alone, so they need no copies, and its reader has checked them. A test compares the two ways.
-UnfinishedExample: Final = open_class(Example, tuple(field.name for field in fields(Example)))
+UnfinishedExample: Final = open_class(Example)
 
 _PAIRS: Final = tuple(
     frozenset((short, f"{short}s")) for short in ("input", "expectedOutput", "actualOutput")

@@ -15,7 +15,7 @@ from dokimos.datasets._json_columns import Column
 
 _new_metrics: Final = fast_factory(CallMetrics)
 _ATTRIBUTES: Final = tuple(f.name for f in fields(CallMetrics))
-_UnfinishedMetrics: Final = open_class(CallMetrics, _ATTRIBUTES)
+_UnfinishedMetrics: Final = open_class(CallMetrics)
 _KINDS: Final[dict[str, type]] = {"model": str} | dict.fromkeys(
     ("tokens_in", "tokens_out", "cached_tokens_in", "reasoning_tokens_out"), int
 )
@@ -58,11 +58,10 @@ def order_plain_metrics(trees: Column) -> Iterable[dict[str, Any]]:
 
 
 def _put_together(columns: Iterable[Iterable[Any]]) -> list[CallMetrics]:
-    new = object.__new__
     made: list[Any] = []
     # Not strict: a column that is missing is repeated without end.
     for values in zip(*columns, strict=False):
-        metrics: Any = new(_UnfinishedMetrics)
+        metrics: Any = _UnfinishedMetrics()
         (
             metrics.tokens_in,
             metrics.tokens_out,

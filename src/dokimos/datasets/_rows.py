@@ -59,7 +59,7 @@ class RowReader:
             metadata = self._map(metadata, "metadata", line)
         if id is not None and (type(id) is not str or not id):
             id = self._id(id, line)
-        example: Any = object.__new__(UnfinishedExample)
+        example: Any = UnfinishedExample()
         example.inputs = inputs
         example.expected_outputs = expected
         example.metadata = metadata

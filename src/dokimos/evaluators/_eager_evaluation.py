@@ -1,17 +1,16 @@
-"""Beginning an async evaluation where it is asked for, with no coroutine of ours unless it waits.
+"""Scoring with async evaluators one after another, with no coroutine of ours for each, until one waits.
 
 A part of `Evaluator`, whose private methods it calls, in a module that loads asyncio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextvars import Context
-from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from types import CoroutineType, coroutine
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from dokimos._core.container_copy import copy_repeatedly
 from dokimos._core.eval_result import with_cost
-from dokimos._runtime.eager_gather import Begun, begin
 from dokimos.evaluators._base import Evaluator
 from dokimos.evaluators._outcomes import failure_result
 from dokimos.evaluators._prepared_scoring import CheckedParts, find_lasting_parts, prepare_result
@@ -21,81 +20,81 @@ if TYPE_CHECKING:
     from dokimos._core.results import EvalResult
     from dokimos._core.test_case import EvalTestCase
 
-CaseCopier: TypeAlias = Callable[[], "EvalTestCase"]
-"""Gives copies of a case, for evaluators of users."""
-Beginning: TypeAlias = Callable[
-    [Context, "EvalTestCase", CaseCopier, CheckedParts], "EvalResult | Awaitable[EvalResult]"
-]
-"""Begins to score a case in the context that it is called in; gives the result if that does not wait."""
+IS_SCORED: Final = object()
+"""What `score_each` yields where an evaluator has not waited."""
 
 _evaluate_async: Final = Evaluator.evaluate_async
 
 
-def prepare_beginning(evaluator: Evaluator, limit: float | None) -> Beginning:
-    """Return what scores many cases as `evaluate_async` of an async evaluator does, in the current task.
+class PreparedEvaluator(NamedTuple):
+    """An async evaluator with what no case changes."""
 
-    It is called in a context of its own, a new one for each case, takes a set as a `Scorer` does, and raises
-    whatever `evaluate_async` raises before it waits. `limit` is the run's time limit for evaluators.
-    """
+    evaluator: Evaluator
+    score: Callable[[EvalTestCase], Any]
+    make_result: Callable[[Any], EvalResult] | None
+    """None where only its `evaluate_async` can say what a case comes to."""
+    required: tuple[str, ...] | None
+    gets_copies: bool
+
+
+def prepare_evaluator(evaluator: Evaluator, limit: float | None) -> PreparedEvaluator:
+    """Look up what `score_each` needs of an evaluator; `limit` is the run's time limit for evaluators."""
     is_limited = limit is not None and evaluator.is_bounded
-    if is_limited or type(evaluator).evaluate_async is not _evaluate_async:
-        return lambda context, case, copy_case, checked: begin(evaluator.evaluate_async(case))
-    return _prepare_score(evaluator)
+    make_result = None
+    if not is_limited and type(evaluator).evaluate_async is _evaluate_async:
+        make_result = prepare_result(evaluator)
+    return PreparedEvaluator(
+        evaluator, evaluator.score, make_result, find_lasting_parts(evaluator), evaluator.gets_copies
+    )
 
 
-def _prepare_score(evaluator: Evaluator) -> Beginning:
-    score, prepare_case, gets_copies = evaluator.score, evaluator._prepare_case, evaluator.gets_copies
-    make_result, required = prepare_result(evaluator), find_lasting_parts(evaluator)
+@coroutine
+def score_each(
+    evaluators: Iterable[PreparedEvaluator], case: EvalTestCase, results: list[Any], waiting: list[Any]
+) -> Generator[object, Any, EvalResult]:
+    """Score a case with evaluators as `evaluate_async` does, and append the result of each.
 
-    def begin_score(
-        context: Context, case: EvalTestCase, copy_case: CaseCopier, checked: CheckedParts
-    ) -> EvalResult | Awaitable[EvalResult]:
-        usage = counting_usage()
-        usage.outer = get_usage()
-        set_usage(usage)
-        try:
-            if required not in checked:
-                case = prepare_case(case, copy_case)
-                if required is not None:
-                    checked.add(required)
-            elif gets_copies:
-                case = copy_case()
-            outcome: Any = score(case)
-            call = outcome if type(outcome) is CoroutineType else _await(outcome)
+    It is resumed once for each evaluator, in a context of its own, a new one for each, in the current task.
+    It yields `IS_SCORED`, or else what the evaluator waits for; then something has to be put into `waiting`,
+    and it goes on as a coroutine that returns the result of that one evaluator. It raises what
+    `evaluate_async` raises, and ends so.
+
+    It is a generator, which takes the result of a coroutine that it delegates to as it is. Who calls `send`
+    gets it in an exception, which takes 0.15 us more for a score (`benchmarks/scoring.py`).
+    """
+    copy_case, outer = copy_repeatedly(case), get_usage()
+    checked: CheckedParts = set()
+    for evaluator, score, make_result, required, gets_copies in evaluators:
+        if make_result is None:
+            result: EvalResult = yield from evaluator.evaluate_async(case)
+        else:
+            usage = counting_usage()
+            if outer is not None:
+                usage.outer = outer
+            set_usage(usage)
             try:
-                waits_for = call.send(None)
-            except StopIteration as end:
-                outcome = end.value
-            else:
-                return _finish_score(evaluator, Begun(call, context, waits_for), usage)
-            result = make_result(outcome)
-        except BaseException as error:
-            failure = failure_result(evaluator, error)
-            if failure is None:
+                if required not in checked:
+                    seen = evaluator._prepare_case(case, copy_case)
+                    if required is not None:
+                        checked.add(required)
+                else:
+                    seen = copy_case() if gets_copies else case
+                call = score(seen)
+                result = make_result((yield from call if type(call) is CoroutineType else _await(call)))
+            except BaseException as error:
+                failure = failure_result(evaluator, error)
+                if failure is None:
+                    usage.count_outside()
+                    raise
+                result = failure
+            if usage.calls:
                 usage.count_outside()
-                raise
-            result = failure
-        if usage.calls:
-            usage.count_outside()
-            with_cost(result, usage.metrics)
-        return result
-
-    return begin_score
-
-
-async def _finish_score(evaluator: Evaluator, score: Begun[Any], usage: counting_usage) -> EvalResult:
-    """Wait for the score of an evaluator, and make its result."""
-    try:
-        outcome = await score
-        result = score.context.run(evaluator._result, outcome)
-    except BaseException as error:
-        failure = failure_result(evaluator, error)
-        if failure is None:
-            raise
-        result = failure
-    finally:
-        usage.count_outside()
-    return with_cost(result, usage.metrics)
+                with_cost(result, usage.metrics)
+        if waiting:
+            return result
+        results.append(result)
+        yield IS_SCORED
+    raise AssertionError("It was resumed more often than there are evaluators.")
 
 
 async def _await(score: Awaitable[Any]) -> Any:

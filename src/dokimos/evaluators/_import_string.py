@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from dokimos._runtime.start_collector import start_collector
 from dokimos._runtime.static_imports import find_in_module, may_import
 from dokimos.errors import ConfigurationError
 
@@ -22,6 +23,7 @@ def import_object(reference: str, what: str) -> Any:
         # Files are validated without running the code that they name.
         if not may_import():
             return find_in_module(module, attribute)
+        start_collector.before_user_code()
         target: Any = import_module(module)
         for name in attribute.split("."):
             target = getattr(target, name)

@@ -81,18 +81,20 @@ def prepare_result(evaluator: Evaluator) -> Callable[[Any], EvalResult]:
     fail_on_error, may_be_kept = evaluator.fail_on_error, evaluator.gets_copies
 
     def make_result(outcome: Any) -> EvalResult:
-        metadata: Mapping[str, Any]
+        metadata: Mapping[str, Any] = {}
         if type(outcome) is float:
-            value, reason, metadata = outcome, "", {}
+            value, reason = outcome, ""
         elif type(outcome) is Score and outcome.label is None:
-            value, reason, metadata = outcome.value, outcome.reason, outcome.metadata
-            if type(reason) is not str or type(metadata) is not dict or (may_be_kept and metadata):
+            value, reason = outcome.value, outcome.reason
+            if type(reason) is not str or type(value) is not float or type(outcome.metadata) is not dict:
                 return make_any(outcome)
-            if may_be_kept:
-                metadata = {}
+            if outcome.metadata:
+                if may_be_kept:
+                    return make_any(outcome)
+                metadata = outcome.metadata
         else:
             return make_any(outcome)
-        if type(value) is not float or not 0.0 <= value <= 1.0:
+        if not 0.0 <= value <= 1.0:
             return make_any(outcome)
         success: bool | None = None
         if threshold is not None:

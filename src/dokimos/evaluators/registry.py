@@ -10,6 +10,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from dokimos._runtime.start_collector import start_collector
 from dokimos.errors import ConfigurationError
 from dokimos.evaluators._setting_names import describe_missing, is_required
 
@@ -259,6 +260,7 @@ def _plugins() -> dict[str, EntryPoint]:
 
 
 def _load(plugin: EntryPoint) -> type[Evaluator]:
+    start_collector.before_user_code()
     try:
         kind = plugin.load()
     except Exception as error:  # a plugin is somebody else's code

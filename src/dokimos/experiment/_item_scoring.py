@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from dokimos._core.container_copy import copy_containers, copy_repeatedly
+from dokimos._core.container_copy import copy_containers
 from dokimos._core.eval_result import flatten, with_cost
 from dokimos._core.results import EvalResult
 from dokimos._core.test_case import EvalTestCase
 from dokimos._core.tracebacks import describe_exception
 from dokimos._runtime.concurrency import call_in_thread
-from dokimos._runtime.eager_gather import gather_outcomes
+from dokimos._runtime.eager_gather import Begun, gather_outcomes
 from dokimos.errors import EvaluationError
 from dokimos.evaluators._base import Evaluator
-from dokimos.evaluators._eager_evaluation import Beginning, prepare_beginning
+from dokimos.evaluators._eager_evaluation import IS_SCORED, PreparedEvaluator, prepare_evaluator, score_each
 from dokimos.evaluators._prepared_scoring import CheckedParts, Scorer, prepare_scorer
 from dokimos.experiment._experiment import check_evaluators, looks_like_evaluator
 from dokimos.experiment._item_errors import CHOICE, describe_error
@@ -27,7 +27,7 @@ from dokimos.experiment._run_writer import ResultSink
 from dokimos.experiment._task_calls import count_cancellations, is_cancelled_from_outside
 from dokimos.judges._run_scope import counting_usage, current_scope, sharing_within_item
 
-MOST_BEGINNINGS: Final = 256
+MOST_PREPARED: Final = 256
 """Prepared evaluators to keep: a function may make new ones for each example."""
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ async def evaluate_all(
     evaluators: Sequence[Evaluator],
     case: EvalTestCase,
     sink: ResultSink | None = None,
-    beginnings: Sequence[Beginning] | None = None,
+    prepared: Sequence[PreparedEvaluator] | None = None,
 ) -> tuple[EvalResult, ...]:
     """Score a case with all evaluators; async ones run concurrently, and results keep the declared order.
 
     An evaluator that gives several scores has a result for each. `sink`, where given, receives results as
     soon as they are there, those of one evaluator together, and those of evaluators that did not wait before
-    anything waits. `beginnings` is what `Beginnings` found for these evaluators.
+    anything waits. `prepared` is what `PreparedEvaluators` found for these evaluators.
 
     Raises:
         BudgetExceededError: when one of them may not ask its judge; the others are waited for first.
@@ -85,8 +85,8 @@ async def evaluate_all(
             call = evaluators[0].evaluate_async(case)
             result = await _finish(evaluators[0], call, recorder, count_cancellations())
             return with_parts((result,), evaluators)
-        if beginnings is not None or _are_async(evaluators):
-            return with_parts(await _score_async(evaluators, case, recorder, beginnings), evaluators)
+        if prepared is not None or _are_async(evaluators):
+            return with_parts(await _score_async(evaluators, case, recorder, prepared), evaluators)
         groups = _groups(evaluators)
         if len(groups) == 1:
             return with_parts(await _score_together(groups[0], case, recorder), evaluators)
@@ -148,8 +148,8 @@ def _without_clash(result: EvalResult, names: frozenset[str]) -> EvalResult:
     return EvalResult(result.name, error=problem, metrics=result.metrics)
 
 
-class Beginnings:
-    """What begins to score a case, for the async evaluators of a repeat.
+class PreparedEvaluators:
+    """The async evaluators of a repeat, with what no case changes.
 
     A function that chooses evaluators mostly chooses the same ones again.
     """
@@ -157,23 +157,22 @@ class Beginnings:
     def __init__(self, limit: float | None) -> None:
         """Take the run's time limit for evaluators."""
         self._limit = limit
-        self._known: dict[int, tuple[Evaluator, Beginning]] = {}
+        self._known: dict[int, PreparedEvaluator] = {}
         """By the identity of the evaluator, which is kept with it so that no other one can have the same."""
 
-    def find(self, evaluators: Sequence[Evaluator]) -> list[Beginning] | None:
-        """Return what begins each evaluator, None unless all are async."""
+    def find(self, evaluators: Sequence[Evaluator]) -> list[PreparedEvaluator] | None:
+        """Return the evaluators prepared, None unless all are async."""
         if not _are_async(evaluators):
             return None
-        beginnings = []
+        prepared = []
         for evaluator in evaluators:
             known = self._known.get(id(evaluator))
             if known is None:
-                if len(self._known) >= MOST_BEGINNINGS:
+                if len(self._known) >= MOST_PREPARED:
                     self._known.clear()
-                known = evaluator, prepare_beginning(evaluator, self._limit)
-                self._known[id(evaluator)] = known
-            beginnings.append(known[1])
-        return beginnings
+                known = self._known[id(evaluator)] = prepare_evaluator(evaluator, self._limit)
+            prepared.append(known)
+        return prepared
 
 
 def _are_async(evaluators: Sequence[Evaluator]) -> bool:
@@ -184,52 +183,65 @@ async def _score_async(
     evaluators: Sequence[Evaluator],
     case: EvalTestCase,
     recorder: _Recorder | None,
-    beginnings: Iterable[Beginning] | None,
+    prepared: Sequence[PreparedEvaluator] | None,
 ) -> list[EvalResult]:
     """Score a case with async evaluators.
 
     For those that do not wait, no more is done than to call them, which takes half the time that
     `gather_outcomes` does (the row "async, own" of `benchmarks/scoring.py`).
     """
-    if beginnings is None:
+    if prepared is None:
         limit = current_scope().evaluator_timeout
-        beginnings = (prepare_beginning(evaluator, limit) for evaluator in evaluators)
-    outcomes: list[EvalResult | BaseException] = []
-    remaining = zip(evaluators, beginnings, strict=False)
+        prepared = [prepare_evaluator(evaluator, limit) for evaluator in evaluators]
+    results: list[EvalResult] = []
+    errors: list[BaseException] = []
     cancellations = count_cancellations()
     try:
-        waiting = _begin_each(remaining, case, outcomes, cancellations)
+        begun = _begin_each(prepared, case, results, errors, cancellations)
     finally:
-        results = [outcome for outcome in outcomes if isinstance(outcome, EvalResult)]
         if recorder is not None:
             recorder.write(results)
-    if waiting is not None:
-        evaluator, call = waiting
-        first = _finish(evaluator, call, recorder, cancellations)
-        later = (_evaluate_one(evaluator, case, recorder) for evaluator, _ in remaining)
-        outcomes += await gather_outcomes(chain((first,), later))
-    return results if len(results) == len(outcomes) else _raise_first(outcomes)
+    if begun is not None:
+        place = len(results) + len(errors)
+        first = _finish(evaluators[place], begun, recorder, cancellations)
+        later = (_evaluate_one(evaluator, case, recorder) for evaluator in evaluators[place + 1 :])
+        for outcome in await gather_outcomes(chain((first,), later)):
+            if isinstance(outcome, BaseException):
+                errors.append(outcome)
+            else:
+                results.append(outcome)
+    if errors:
+        raise errors[0]
+    return results
 
 
 def _begin_each(
-    evaluators: Iterator[tuple[Evaluator, Beginning]],
+    evaluators: Sequence[PreparedEvaluator],
     case: EvalTestCase,
-    outcomes: list[EvalResult | BaseException],
+    results: list[EvalResult],
+    errors: list[BaseException],
     cancellations: int,
-) -> tuple[Evaluator, Awaitable[EvalResult]] | None:
-    """Begin evaluators one after another, and append their outcomes, until one waits; return that one."""
-    copy_case = copy_repeatedly(case)
-    checked: CheckedParts = set()
-    for evaluator, begin in evaluators:
+) -> Begun[EvalResult] | None:
+    """Begin evaluators one after another, and append what each comes to, until one waits; return that one."""
+    remaining = iter(evaluators)
+    waiting: list[bool] = []
+    while (count := len(evaluators) - len(results) - len(errors)) > 0:
+        scoring: Any = score_each(remaining, case, results, waiting)
+        score_next = scoring.send
         try:
-            context = copy_context()
-            outcome = context.run(begin, context, case, copy_case, checked)
+            for _ in range(count):
+                context = copy_context()
+                waits_for = context.run(score_next, None)
+                if waits_for is not IS_SCORED:
+                    waiting.append(True)
+                    return Begun(scoring, context, waits_for)
         except BaseException as error:
-            outcomes.append(_build_outcome(evaluator, error, cancellations))
-            continue
-        if not isinstance(outcome, EvalResult):
-            return evaluator, outcome
-        outcomes.append(outcome)
+            evaluator = evaluators[len(results) + len(errors)].evaluator
+            outcome = _build_outcome(evaluator, error, cancellations)
+            if isinstance(outcome, EvalResult):
+                results.append(outcome)
+            else:
+                errors.append(outcome)
     return None
 
 
@@ -244,15 +256,6 @@ def _build_outcome(
     if isinstance(error, KeyboardInterrupt | SystemExit):
         raise error
     return error
-
-
-def _raise_first(outcomes: Sequence[EvalResult | BaseException]) -> list[EvalResult]:
-    results = []
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-        results.append(outcome)
-    return results
 
 
 def _groups(evaluators: Sequence[Evaluator]) -> list[list[Evaluator]]:

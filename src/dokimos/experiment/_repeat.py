@@ -22,12 +22,12 @@ from dokimos._core.summary import Tally
 from dokimos._core.test_case import EvalTestCase
 from dokimos.errors import BudgetExceededError, EvaluationError
 from dokimos.evaluators._base import Evaluator
-from dokimos.evaluators._eager_evaluation import Beginning
+from dokimos.evaluators._eager_evaluation import PreparedEvaluator
 from dokimos.experiment._example_source import ExampleSource, SourcedExample
 from dokimos.experiment._finished_counter import FinishedItemCounter
 from dokimos.experiment._item_errors import ErrorLimit
 from dokimos.experiment._item_scoring import (
-    Beginnings,
+    PreparedEvaluators,
     build_choice_error,
     choose_evaluators,
     evaluate_all,
@@ -85,9 +85,9 @@ class Repeat:
         self._last_yield = 0.0
         self._stop = asyncio.Event()
         self._counter = self._make_counter()
-        self._beginnings = Beginnings(None)
-        self._fixed_beginnings: list[Beginning] | None = None
-        """What begins the evaluators of every item, where all of them are async."""
+        self._prepared = PreparedEvaluators(None)
+        self._fixed_evaluators: list[PreparedEvaluator] | None = None
+        """The evaluators of every item, where all of them are async."""
 
     def _make_counter(self) -> FinishedItemCounter | None:
         """Return what counts finished items, None where each has to be looked at as a whole."""
@@ -102,8 +102,8 @@ class Repeat:
         """Run all items, and add the result to the state even if the repeat is cut short."""
         state, record = self._state, self._record
         enter_scope(state.calls.scope(self._repeat_index, record.seed, parallelism=state.plan.parallelism))
-        self._beginnings = Beginnings(current_scope().evaluator_timeout)
-        self._fixed_beginnings = self._beginnings.find(state.evaluators or ())
+        self._prepared = PreparedEvaluators(current_scope().evaluator_timeout)
+        self._fixed_evaluators = self._prepared.find(state.evaluators or ())
         state.progress.start_repeat(self._repeat_index, self._source.example_count, self._tally)
         handles = self._begin_reports()
         try:
@@ -303,23 +303,23 @@ class Repeat:
         state = self._state
         position = (self._repeat_index, sourced.index)
         sink = self._record.writer.result_sink(position)
-        evaluators, beginnings = state.evaluators, self._fixed_beginnings
+        evaluators, prepared = state.evaluators, self._fixed_evaluators
         if evaluators is None:
             try:
                 evaluators = choose_evaluators(state.plan.evaluators, sourced.example)
             except EvaluationError as error:
                 return build_choice_error(error, sink)
             state.add_infos(evaluators)
-            beginnings = self._beginnings.find(evaluators)
+            prepared = self._prepared.find(evaluators)
         missing: Sequence[Evaluator] = evaluators
         results: dict[str, tuple[EvalResult, ...]] = {}
         if earlier:
             results = group_by_evaluator(earlier.values())
-            missing, beginnings = [e for e in evaluators if e.name not in results], None
+            missing, prepared = [e for e in evaluators if e.name not in results], None
         if remote is not None and missing:
             new_results = await remote.evaluate(missing, case, sink)
         else:
-            new_results = await evaluate_all(missing, case, sink, beginnings)
+            new_results = await evaluate_all(missing, case, sink, prepared)
         if not earlier:
             return new_results
         results |= group_by_evaluator(new_results)

@@ -16,7 +16,12 @@ from dokimos.evaluators import _base as base
 from dokimos.experiment._executor import Executor
 from dokimos.experiment._experiment import EvaluatorSource
 from dokimos.experiment._item_errors import status_of
-from dokimos.experiment._item_scoring import Beginnings, build_choice_error, choose_evaluators, evaluate_all
+from dokimos.experiment._item_scoring import (
+    PreparedEvaluators,
+    build_choice_error,
+    choose_evaluators,
+    evaluate_all,
+)
 from dokimos.experiment._model_calls import ModelCalls
 from dokimos.experiment._remote_item import RemoteItem
 from dokimos.experiment._run_options import RunOptions, executor_for
@@ -82,7 +87,7 @@ class _Rescoring:
         if setup is not None:
             self._pool = WorkerPool(setup, executor, self._caller, parallelism=parallelism)
         self._parallelism = parallelism if self._pool is None else self._pool.items_at_once
-        self._beginnings = Beginnings(options.evaluator_timeout)
+        self._prepared = PreparedEvaluators(options.evaluator_timeout)
         fixed = () if callable(evaluators) else evaluators
         self._infos: dict[str, EvaluatorInfo] = {evaluator.name: evaluator.info() for evaluator in fixed}
 
@@ -97,7 +102,7 @@ class _Rescoring:
         for run in result.runs:
             scope = self._calls.scope(run.index, result.provenance.seed, parallelism=self._parallelism)
             enter_scope(scope)
-            self._beginnings = Beginnings(scope.evaluator_timeout)
+            self._prepared = PreparedEvaluators(scope.evaluator_timeout)
             runs.append(await self._run(run))
             if self._calls.refusal is not None:
                 break
@@ -148,6 +153,6 @@ class _Rescoring:
                 self._infos[evaluator.name] = evaluator.info()
         case = item.to_test_case(run_index)
         if self._pool is None:
-            return await evaluate_all(chosen, case, beginnings=self._beginnings.find(chosen))
+            return await evaluate_all(chosen, case, prepared=self._prepared.find(chosen))
         remote = RemoteItem(self._pool, self._caller, run_index, item.example, None)
         return await remote.evaluate(chosen, case, None)

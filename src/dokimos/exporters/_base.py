@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
 
 from dokimos._core import checks
 from dokimos._core.results import ExperimentResult
+from dokimos._runtime.start_collector import start_collector
 from dokimos.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ def _plugins() -> tuple[EntryPoint, ...]:
 
 
 def _load_plugin(plugin: EntryPoint) -> Exporter:
+    start_collector.before_user_code()
     try:
         loaded = plugin.load()
         instance = loaded() if isinstance(loaded, type) else loaded

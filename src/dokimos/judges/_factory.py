@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, overload
 
+from dokimos._runtime.start_collector import start_collector
 from dokimos.errors import ConfigurationError
 from dokimos.judges._cassette import CassetteJudge, with_cassette
 from dokimos.judges._cassette_mode import CassetteMode
@@ -146,6 +147,7 @@ def _plugins() -> dict[str, EntryPoint]:
 def _load(plugin: EntryPoint) -> type[HttpJudge]:
     package = f" of the package {plugin.dist.name}" if plugin.dist else ""
     provider = f"The provider {plugin.name!r}{package}"
+    start_collector.before_user_code()
     try:
         loaded = plugin.load()
     except Exception as error:  # a plugin is somebody else's code

@@ -41,13 +41,16 @@ With eight calls at once of 20 ms each, two milliseconds for each reply took a t
 sixth longer in all.
 """
 GATHER_SECONDS: Final = 0.002
+MOST_GATHERINGS: Final = 3
 MANY_REPLIES: Final = 5
-"""From the first reply to the sync, where so many have just shared one.
+"""A sync waits so long for further replies, again while more arrive, where so many have just shared one.
 
-Calls that were begun together are answered together. Without this the first of them got a sync of its own,
-after which the rest never caught up with it: eight calls at once of 20 ms each took a tenth more CPU, and as
-long in all. Where each takes a time of its own, it gains nothing: done after any two replies that shared a
-sync, it made a run of eight such calls at once, of 10 to 50 ms, a tenth longer.
+Calls that were begun together are answered together, as fast as the replies before them are dealt with.
+Without this the first of them got a sync of its own, after which the rest never caught up with it: eight
+calls at once of 20 ms each took a tenth more CPU, and as long in all. With one such wait they still fell
+apart into two groups: 78 syncs for 400 calls, which take 65 so, and 1.8 s instead of 1.9. Where each takes a
+time of its own, it gains nothing: done after any two replies that shared a sync, it made a run of eight such
+calls at once, of 10 to 50 ms, a tenth longer; as it is, no longer.
 """
 _NEVER_SYNCED: Final = (errno.EINVAL, errno.ENOTSUP)
 """What fsync says of files that cannot be synced at all, such as those of some mounted file systems."""
@@ -345,10 +348,11 @@ class _Syncer:
             arrived = [self._arrived.get()]
             # Only now, and in one piece: each time that this thread wakes takes as long as writing a reply.
             wait = max(next_sync - time.monotonic(), 0.0)
-            if recent >= MANY_REPLIES:
-                wait += GATHER_SECONDS
-            if wait and arrived != [None]:
-                time.sleep(wait)
+            if arrived != [None]:
+                if wait:
+                    time.sleep(wait)
+                if recent >= MANY_REPLIES:
+                    self._gather(recent)
             # No other thread takes from the queue, so what is counted here is there.
             arrived += [self._arrived.get() for _ in range(self._arrived.qsize())]
             waiting = [future for future in arrived if future is not None]
@@ -359,6 +363,15 @@ class _Syncer:
                 next_sync = time.monotonic() + pause
                 recent = max(len(waiting), recent - 1)
                 _wake(waiting)
+
+    def _gather(self, expected: int) -> None:
+        """Wait until as many replies have arrived as are expected, for as long as they keep arriving."""
+        arrived = 0  # not 1: the first one, alone, may be just before the others
+        for _ in range(MOST_GATHERINGS):
+            time.sleep(GATHER_SECONDS)
+            before, arrived = arrived, self._arrived.qsize() + 1
+            if arrived >= expected or arrived == before:
+                return
 
     def _sync(self) -> None:
         written = self._written

@@ -15,6 +15,7 @@ from typing import Any, Final
 from dokimos._core.text import error_text
 from dokimos._core.tracebacks import format_located_error
 from dokimos._runtime.file_access import files_read
+from dokimos._runtime.start_collector import start_collector
 from dokimos._runtime.static_imports import UnknownNameError, find_in_file, find_in_module, may_import
 from dokimos.errors import ConfigurationError
 from dokimos.suites import _compatibility as compatibility
@@ -36,6 +37,7 @@ def load_callable(reference: str, folder: Path) -> Any:
     module_name, _, attribute = reference.rpartition(":")
     if not may_import():
         return _find_without_import(reference, module_name, attribute, folder)
+    start_collector.before_user_code()
     # sys.path and sys.modules belong to the process, so only one thread at a time may change them.
     with _loading, _import_paths(folder):
         try:

@@ -8,7 +8,13 @@ from typing import get_type_hints
 
 import pytest
 
-from dokimos._core.fast_constructor import fast_copier, fast_factory, fast_init, positional_factory
+from dokimos._core.fast_constructor import (
+    fast_copier,
+    fast_factory,
+    fast_init,
+    open_class,
+    positional_factory,
+)
 from dokimos._core.metrics import CallMetrics
 from dokimos._core.results import EvalResult, ItemResult, Score
 from dokimos._core.task_result import TaskResult
@@ -46,6 +52,18 @@ def test_a_complete_object_is_frozen_and_of_its_own_class():
     assert type(point) is Point
     with pytest.raises(FrozenInstanceError):
         point.x = 2  # type: ignore[misc] # that this is refused is the point
+
+
+@pytest.mark.parametrize("kind", [EvalResult, EvalTestCase, Point])
+def test_an_open_object_can_be_filled_and_then_become_a_frozen_one(kind):
+    filled = open_class(kind)()
+    assert type(filled).__setattr__ is object.__setattr__
+    for member in fields(kind):
+        setattr(filled, member.name, member.name)
+    filled.__class__ = kind
+    assert [getattr(filled, member.name) for member in fields(kind)] == [each.name for each in fields(kind)]
+    with pytest.raises(FrozenInstanceError):
+        delattr(filled, fields(kind)[0].name)
 
 
 def test_what_the_class_checks_is_still_checked():

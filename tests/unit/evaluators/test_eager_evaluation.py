@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dokimos import CallMetrics, EvalResult, EvalTestCase, Evaluator, Score
-from dokimos._core.container_copy import copy_repeatedly
 from dokimos._runtime.concurrency import run_sync
+from dokimos._runtime.eager_gather import Begun
 from dokimos.errors import BudgetExceededError, JudgeReplyError, UnusableOutputError
-from dokimos.evaluators._eager_evaluation import prepare_beginning
+from dokimos.evaluators._eager_evaluation import IS_SCORED, prepare_evaluator, score_each
 from dokimos.judges._run_scope import counting_usage, current_usage, evaluator_timeout
 
 CASE = EvalTestCase.of("question", "answer")
@@ -86,8 +86,15 @@ STEPS = st.sampled_from(
 
 
 def begin_evaluation(evaluator: Evaluator, limit: float | None = None) -> EvalResult | Awaitable[EvalResult]:
+    results: list[EvalResult] = []
+    waiting: list[bool] = []
+    scoring: Any = score_each([prepare_evaluator(evaluator, limit)], CASE, results, waiting)
     context = copy_context()
-    return context.run(prepare_beginning(evaluator, limit), context, CASE, copy_repeatedly(CASE), set())
+    waits_for = context.run(scoring.send, None)
+    if waits_for is IS_SCORED:
+        return results[0]
+    waiting.append(True)
+    return Begun(scoring, context, waits_for)
 
 
 async def begin(evaluator: Evaluator, limit: float | None = None) -> EvalResult:

@@ -49,15 +49,24 @@ def plan(data: Any, task: Any = echo, evaluators: Any = None, **settings: Any) -
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_results_keep_dataset_order_whatever_finishes_first(numbers: Numbers, kind: str) -> None:
     finished: list[str] = []
+    may_end = threading.Event()
 
     def task(example: Example) -> str:
         time.sleep(random.Random(example.id).uniform(0, 0.02))  # some take longer than others
+        if echo(example) == "0":
+            assert may_end.wait(60)
         finished.append(echo(example))
+        if echo(example) == "5":
+            may_end.set()
         return echo(example)
 
     async def task_async(example: Example) -> str:
         await asyncio.sleep(random.Random(example.id).uniform(0, 0.02))
+        while echo(example) == "0" and not may_end.is_set():
+            await asyncio.sleep(0.001)
         finished.append(echo(example))
+        if echo(example) == "5":
+            may_end.set()
         return echo(example)
 
     result = plan(numbers(30), task_async if kind == "async" else task, parallelism=10).run()
@@ -80,7 +89,7 @@ def test_never_more_than_parallelism_tasks_run_at_once(numbers: Numbers, kind: s
 
     def task(example: Example) -> str:
         enter(1)
-        together.wait(20)
+        together.wait(60)
         enter(-1)
         return "x"
 

@@ -189,18 +189,27 @@ def test_a_request_that_failed_when_nobody_waited_any_more_is_made_again():
 
 
 def test_a_request_goes_on_when_its_waiter_is_cancelled():
-    store, model = Memory(), Counting(delay=0.02)
+    store, model = Memory(), Counting()
 
     async def inside():
+        asked, may_answer, embed_at_once = asyncio.Event(), asyncio.Event(), model.embed
+
+        async def embed_when_told(texts):
+            asked.set()
+            await may_answer.wait()
+            return await embed_at_once(texts)
+
+        model.embed = embed_when_told
         enter_scope(RunScope(call_stores=(store,), in_flight={}))
         waiter = asyncio.create_task(embed(model, ["one"]))
-        await asyncio.sleep(0.005)
+        await asked.wait()
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter
+        may_answer.set()
         return await embed(model, ["one"])
 
-    asyncio.run(inside())
+    asyncio.run(asyncio.wait_for(inside(), 60))
 
     assert len(model.batches) == 1
     assert len(store.replies) == 1

@@ -13,7 +13,12 @@ from dokimos._core.metrics import CallMetrics
 from dokimos.judges import _run_call_store
 from dokimos.judges._judge_calls import CallRequest, complete
 from dokimos.judges._protocol import JudgeReply, TokenLogprob
-from dokimos.judges._run_call_store import GATHER_SECONDS, MANY_REPLIES, RunCallStore
+from dokimos.judges._run_call_store import (
+    GATHER_SECONDS,
+    MANY_REPLIES,
+    MOST_GATHERINGS,
+    RunCallStore,
+)
 from dokimos.judges._run_scope import RunScope, counting_usage, enter_scope
 
 
@@ -321,6 +326,62 @@ def test_replies_that_follow_each_other_share_a_sync_where_those_before_did(path
     assert disk.syncs == 3
 
 
+class Arrivals(Sleeps):
+    """While replies are gathered, `numbers[n]` more of them arrive in the n-th sleep."""
+
+    def __init__(self, store, numbers):
+        super().__init__()
+        self.store, self.numbers, self.sleeps, self.loop = store, numbers, 0, None
+        self.puts = []
+
+    async def put_some(self, prompts):
+        self.puts += [asyncio.ensure_future(self.store.put(*call_of(prompt))) for prompt in prompts]
+        await asyncio.sleep(0)  # until all are written
+
+    def sleep(self, seconds):
+        if seconds == GATHER_SECONDS:
+            self.sleeps += 1
+            prompts = [f"{self.sleeps}-{n}" for n in range(self.numbers[self.sleeps - 1])]
+            asyncio.run_coroutine_threadsafe(self.put_some(prompts), self.loop).result(60)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shared"),
+    [
+        ([0, 0], 1),
+        ([1, 0], 2),
+        ([1, 2, 0], 4),
+        ([MANY_REPLIES - 1], MANY_REPLIES),
+        ([1, MANY_REPLIES - 2], MANY_REPLIES),
+        ([1] * MOST_GATHERINGS, 1 + MOST_GATHERINGS),
+    ],
+)
+def test_replies_are_gathered_while_they_arrive_up_to_the_expected_number(
+    numbers, shared, path, opened, monkeypatch
+):
+    disk, store, woken = Disk(), opened(path), []
+    wake = _run_call_store._wake
+    arrivals = Arrivals(store, numbers)
+    monkeypatch.setattr(os, "fsync", disk.fsync)
+    monkeypatch.setattr(_run_call_store, "time", arrivals)
+    monkeypatch.setattr(_run_call_store, "_wake", lambda waiting: (woken.append(len(waiting)), wake(waiting)))
+
+    async def ask():
+        arrivals.loop = asyncio.get_running_loop()
+        first = asyncio.ensure_future(store.put(*call_of("first")))
+        await asyncio.to_thread(disk.begun[0].wait, 60)
+        await arrivals.put_some([str(n) for n in range(MANY_REPLIES)])
+        for event in disk.may_end:
+            event.set()
+        await asyncio.gather(first, *arrivals.puts)
+        await store.put(*call_of("last"))
+        await asyncio.gather(*arrivals.puts)
+
+    asyncio.run(ask())
+    assert woken == [1, MANY_REPLIES, shared]
+    assert arrivals.sleeps == len(numbers)
+
+
 def test_replies_one_by_one_wait_for_no_others(path, opened, monkeypatch):
     sleeps = Sleeps()
     monkeypatch.setattr(_run_call_store, "time", sleeps)
@@ -346,7 +407,7 @@ class Clock:
 
 @pytest.mark.parametrize(
     ("replies", "passed", "slept"),
-    [(1, 0.001, 0.004), (2, 0.001, 0.009), (MANY_REPLIES, 0.001, 0.011), (1, 0.006, 0), (3, 0.02, 0)],
+    [(1, 0.001, 0.004), (2, 0.001, 0.009), (MANY_REPLIES, 0.001, 0.013), (1, 0.006, 0), (3, 0.02, 0)],
 )
 def test_a_sync_waits_only_for_what_is_left_of_the_pause_after_the_last_one(
     replies, passed, slept, path, opened, monkeypatch

@@ -23,7 +23,7 @@ async def answer(value=42, seconds=0.0):
     return value
 
 
-def run_script(code, *, interrupt_after=None, timeout=30):
+def run_script(code, *, interrupt_after=None, timeout=PATIENCE):
     """Run a program of its own; with `interrupt_after`, press Ctrl-C that long after it printed "ready"."""
     command = [sys.executable, "-c", textwrap.dedent(code)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
@@ -219,16 +219,13 @@ INTERRUPTED = """
 PLAIN = "run_sync(main())"
 
 
-@pytest.mark.parametrize("body", ["await asyncio.sleep(60)", "await call_in_thread(time.sleep, 60)"])
+@pytest.mark.parametrize("body", ["await asyncio.sleep(600)", "await call_in_thread(time.sleep, 600)"])
 def test_ctrl_c_cancels_and_lets_it_clean_up(body):
-    start = time.monotonic()
-
     code, out, err = run_script(INTERRUPTED.format(body=body, call=PLAIN), interrupt_after=0.1)
 
     assert out == "ready\ncleaned up\n"
     assert "KeyboardInterrupt" in err
     assert code != 0
-    assert time.monotonic() - start < 30
 
 
 def test_ctrl_c_reaches_a_call_made_inside_a_running_loop():
@@ -240,7 +237,7 @@ def test_ctrl_c_reaches_a_call_made_inside_a_running_loop():
     """
 
     code, out, err = run_script(
-        INTERRUPTED.format(body="await asyncio.sleep(60)", call=call.strip()), interrupt_after=0.2
+        INTERRUPTED.format(body="await asyncio.sleep(600)", call=call.strip()), interrupt_after=0.2
     )
 
     assert out == "ready\ncleaned up\n"
@@ -276,7 +273,7 @@ def test_a_coroutine_that_handles_the_interrupt_may_still_return():
         async def main():
             print("ready", flush=True)
             try:
-                await asyncio.sleep(60)
+                await asyncio.sleep(600)
             except asyncio.CancelledError:
                 return "partial result"
 
@@ -309,19 +306,16 @@ def test_the_handler_for_ctrl_c_is_put_back():
 
 
 async def test_a_call_in_a_thread_does_not_block_the_loop():
-    ticks = 0
+    has_ticked = threading.Event()
 
     async def tick():
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.005)
+        for _ in range(4):
+            await asyncio.sleep(0.001)
+        has_ticked.set()
 
     ticking = asyncio.create_task(tick())
-    await call_in_thread(time.sleep, 0.1)
-    ticking.cancel()
-
-    assert ticks > 3
+    assert await call_in_thread(has_ticked.wait, PATIENCE)
+    await ticking
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyError("k"), asyncio.CancelledError()])
@@ -350,11 +344,11 @@ def test_an_idle_thread_is_used_again():
 
 def test_as_many_threads_as_calls_run_at_once():
     executor = DaemonThreads("many")
-    together = threading.Barrier(20, timeout=10)
+    together = threading.Barrier(20, timeout=PATIENCE)
 
     futures = [executor.submit(together.wait) for _ in range(20)]
 
-    assert sorted(future.result(10) for future in futures) == list(range(20))
+    assert sorted(future.result(PATIENCE) for future in futures) == list(range(20))
     executor.shutdown()
 
 

@@ -250,9 +250,9 @@ def _condition_of(search: SpanSearch) -> tuple[str, dict[str, str]]:
     conditions, parameters = [], {}
     for number, word in enumerate(search.words):
         # The words of a span are between spaces: nothing but letters and digits is in them.
-        is_last = number == len(search.words) - 1
+        before, behind = " " if word.begins_word else "", " " if word.ends_word else ""
         conditions.append(f"search LIKE {{word{number}:String}}")
-        parameters[f"word{number}"] = f"% {word.lower()}%" if is_last else f"% {word.lower()} %"
+        parameters[f"word{number}"] = f"%{before}{word.text}{behind}%"
     if search.hashes:
         conditions.append("hasAll(attribute_hashes, {hashes:Array(Int64)})")
         parameters["hashes"] = format_parameter(list(search.hashes))

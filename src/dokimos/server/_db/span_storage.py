@@ -18,13 +18,23 @@ T = TypeVar("T")
 _KEY: Final = "dokimos.spans"
 
 
+class SearchedWord(NamedTuple):
+    """What is searched for in the words of a span."""
+
+    text: str
+    begins_word: bool
+    """Whether a word has to begin with it; otherwise it may begin inside one."""
+    ends_word: bool
+    """Whether a word has to end with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpanSearch:
     """What is searched for in the spans of a day."""
 
     day: int
-    words: Sequence[str]
-    """Words that one span has, the last of which may be the beginning of one."""
+    words: Sequence[SearchedWord]
+    """All of which one span has."""
     hashes: Sequence[int]
     """The numbers of attributes, all of which the same span has."""
     is_descending: bool

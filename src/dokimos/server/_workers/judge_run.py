@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, Row
 
 from dokimos.errors import BudgetExceededError, ConfigurationError
-from dokimos.server._db.clock import DAY, SECOND, now
+from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
 from dokimos.server._judge_settings import JudgeSettings
 from dokimos.server._services.judging.judge_budgets import BudgetScope, JudgeBudgetExceeded
@@ -94,6 +94,7 @@ class JudgeRun:
         self._stop: Stop | None = None
         self._fault = ""
         self._day_budget = ""
+        self._renewed_at = 0
         """Why no call is allowed any more today, "" as long as one is."""
         self._outcomes: deque[ItemOutcome] = deque()
         self._deferred: list[ItemError] = []
@@ -229,6 +230,7 @@ class JudgeRun:
             self._end_early(str(refusal))
         else:
             self._day_budget = str(refusal)
+            self._renewed_at = max(self._renewed_at, refusal.renewed_at or 0)
             self.stop(Stop.FAULT)
 
     def _note_error(self, error: ItemError) -> None:
@@ -319,7 +321,7 @@ class JudgeRun:
         if self._stop is Stop.FAULT and self._fault:
             return await self._fail(self._fault)
         if self._day_budget:
-            seconds = (DAY - now() % DAY) / SECOND  # there is a new budget at midnight, UTC
+            seconds = max(0.0, (self._renewed_at - now()) / SECOND)
             leave = partial(
                 put_off, job_id=self.job.id, lease=self.lease, error=self._day_budget, is_attempt=False
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, Row
 
 from dokimos.errors import BudgetExceededError, ConfigurationError
-from dokimos.server._db.clock import DAY, SECOND, now
+from dokimos.server._db.clock import SECOND, now
 from dokimos.server._db.database import Database, DatabaseUnavailable, Lane, ReadTooSlow
 from dokimos.server._services.judging.judge_budgets import JudgeBudgetExceeded, limits_of_rule
 from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec, build_evaluator
@@ -22,7 +22,7 @@ from dokimos.server._services.judging.judge_outcomes import UNAVAILABLE, outcome
 from dokimos.server._services.judging.judge_results import SKIPPED, ItemError, ItemOutcome
 from dokimos.server._services.online.enabled_rules import read_rule
 from dokimos.server._services.online.score_events import make_event
-from dokimos.server._services.online.scored_cases import build_case
+from dokimos.server._services.online.scored_cases import TraceTooLarge, build_case
 from dokimos.server._services.online.trace_batches import (
     MAX_LOST,
     describe_lease,
@@ -33,7 +33,6 @@ from dokimos.server._services.online.trace_batches import (
 from dokimos.server._services.online.trace_jobs import (
     fail_jobs,
     put_off_jobs,
-    queue_again,
     store_job_outcomes,
     take_over_jobs,
 )
@@ -79,21 +78,27 @@ class OnlineBatch:
         self._export = export
         self._watch = FaultWatch()
         self._is_stopping = False
+        self._is_told = False
+        """Whether it stops because the server does, or the rule, and not for anything about its jobs."""
         self._is_lost = False
         self._has_scored = False
+        self._left: set[str] = set()
+        """The ids of the jobs that have not ended."""
         self._deferred: dict[str, str] = {}
         """By their ids, why jobs wait for another attempt."""
         self._problem = ""
         """Why no job of the batch is scored now, "" as long as they are."""
         self._day_budget = ""
         """Why no call is allowed any more today."""
+        self._renewed_at = 0
+        """When there is a new budget of the day."""
         self._rule: Row[Any] | None = None
         """That of the jobs, with the budget that they had."""
         self._workers: list[asyncio.Task[None]] = []
 
     def stop(self, *, is_lost: bool = False) -> None:
         """Begin no further job; what is under way is finished, except where the batch is lost."""
-        self._is_stopping = True
+        self._is_stopping = self._is_told = True
         self._is_lost |= is_lost
         if is_lost:
             self.abandon()
@@ -114,11 +119,12 @@ class OnlineBatch:
         if not jobs:
             await self._end()
             return
+        self._left = {job.id for job in jobs}
         rule = await self._insist(
             lambda: self._database.read(partial(read_rule, rule_id=self.batch.rule_id), Lane.WORK)
         )
         if rule is None or not rule.enabled:
-            self._is_stopping = True
+            self.stop()
         elif self.batch.lost_count >= MAX_LOST:
             self._problem = (
                 f"{self.batch.lost_count} servers ended while they scored this and others with it."
@@ -218,6 +224,7 @@ class OnlineBatch:
             store_job_outcomes, lease=self.lease, outcomes=(outcome,), attempt=self.batch.attempt_count
         )
         await self._insist(lambda: self._traces.write(store))
+        self._left.discard(job.id)
         if self._export.is_enabled:
             event = make_event(job.evaluator_name, outcome, job.span_id, traces, now())
             if event is not None:
@@ -238,7 +245,10 @@ class OnlineBatch:
         from dokimos._runtime.scoring_threads import call_within
         from dokimos.judges._run_scope import sharing_within_item
 
-        case = await asyncio.to_thread(build_case, traces, scope)
+        try:
+            case = await asyncio.to_thread(build_case, traces, scope)
+        except TraceTooLarge as problem:
+            return ItemError(item_id=job.id, kind="error", message=str(problem))
         if case is None or not (case.actual_output or "").strip():
             message = "There is no output to score (any more)."
             return ItemError(item_id=job.id, kind=SKIPPED, message=message)
@@ -256,28 +266,31 @@ class OnlineBatch:
 
     def _note_refusal(self, refusal: BudgetExceededError) -> None:
         self._is_stopping = True
-        if isinstance(refusal, JudgeBudgetExceeded) and not refusal.never_fits:
+        if isinstance(refusal, JudgeBudgetExceeded) and refusal.renewed_at is not None:
             self._day_budget = str(refusal)
+            self._renewed_at = max(self._renewed_at, refusal.renewed_at)
         else:
             self._problem = str(refusal)
 
     async def _conclude(self) -> None:
-        """Give back what is left: to a later attempt, to the queue, or as an error."""
+        """Leave what is left to a later attempt, or end it with an error."""
         attempt = self.batch.attempt_count
         if self._day_budget:
-            seconds = (DAY - now() % DAY) / SECOND  # there is a new budget at midnight, UTC
-            await self._put_off(seconds, attempt - 1, is_attempt=False)
-        elif self._problem or self._deferred:
+            await self._put_off(self._renewed_at, attempt - 1, is_attempt=False)
+        elif self._problem or (self._deferred and not self._is_told):
             if attempt < self._settings.online.max_attempts:
                 seconds = min(_RETRY_SECONDS * 2.0 ** (attempt - 1), _LONGEST_RETRY_SECONDS)
-                await self._put_off(seconds, attempt)
+                await self._put_off(now() + int(seconds * SECOND), attempt)
             else:
                 await self._fail(self._problem)
-        else:  # stopped, or all of them have ended
-            await self._insist(lambda: self._traces.write(partial(queue_again, lease=self.lease)))
+        elif self._left:
+            # It was told to stop, perhaps before most of them were tried. They stay in their batch, which
+            # has the replies that were paid for, such as the first of two that a job needs.
+            await self._put_off(now(), attempt - 1, is_attempt=False)
+        else:
             await self._end()
 
-    async def _put_off(self, seconds: float, attempt: int, *, is_attempt: bool = True) -> None:
+    async def _put_off(self, due_at: int, attempt: int, *, is_attempt: bool = True) -> None:
         await self._queue_scores()
         errors = dict(self._deferred)
         problem = self._problem or self._day_budget
@@ -286,14 +299,17 @@ class OnlineBatch:
             put_off_jobs(connection, self.lease, errors, attempt, problem)
 
         await self._insist(lambda: self._traces.write(put_off))
-        leave = partial(
-            put_off_batch,
-            batch_id=self.batch.id,
-            lease=self.lease,
-            seconds=seconds,
-            is_attempt=is_attempt,
-            rule=self._rule if self._day_budget else None,
-        )
+
+        def leave(connection: Connection) -> None:
+            put_off_batch(
+                connection,
+                self.batch.id,
+                self.lease,
+                max(0.0, (due_at - now()) / SECOND),  # which may have come while the databases were away
+                is_attempt=is_attempt,
+                rule=self._rule if self._day_budget else None,
+            )
+
         await self._insist(lambda: self._database.write(leave))
 
     async def _fail(self, error: str) -> None:

@@ -23,7 +23,7 @@ from dokimos.server._services.online.enabled_rules import (
     read_enabled_rules,
     read_rule,
 )
-from dokimos.server._services.online.matched_spans import find_due_traces, find_quiet_traces
+from dokimos.server._services.online.matched_spans import CLOCK_SLACK, find_due_traces, find_quiet_traces
 from dokimos.server._services.online.span_matching import TraceMatches, match_traces
 from dokimos.server._services.online.trace_jobs import (
     clear_match_due,
@@ -118,12 +118,15 @@ class OnlineMatching:
 
     async def _match_quiet(self) -> int:
         """Hold the rules that wait against traces for which nothing more has come."""
-        quiet = await self._traces.read(partial(find_quiet_traces, most=_TRACES_AT_ONCE), Lane.WORK)
+        wait = int(self._settings.quiet_seconds * SECOND)
+        find = partial(find_quiet_traces, most=_TRACES_AT_ONCE, quiet=wait)
+        quiet = await self._traces.read(find, Lane.WORK)
         waiting = [rule for rule in await self._read_rules(quiet) if rule.waits]
         still = []
         for trace in quiet:
-            later = trace.updated_at + int(self._settings.quiet_seconds * SECOND)
-            if later > now():
+            later, moment = trace.updated_at + wait, now()
+            # One from the future, before the clock was set back, would not be quiet for as long.
+            if moment < later <= moment + wait + CLOCK_SLACK:
                 await self._traces.write(partial(set_quiet_due, trace=trace, quiet_due_at=later))
             else:
                 still.append(trace)
@@ -156,13 +159,17 @@ class OnlineMatching:
 
     async def _remove_orphans(self) -> None:
         """Remove the jobs of rules that are gone."""
-        rules = await self._traces.read(list_rules_with_jobs, Lane.WORK)
-        missing = await self._database.read(partial(find_missing, rule_ids=rules), Lane.WORK)
-        for rule_id in missing:
-            remove = partial(remove_jobs_of_rule, rule_id=rule_id, most=_REMOVED_AT_ONCE)
-            while await self._traces.write(remove):
-                pass
-        self._is_clean = True
+        self._is_clean = True  # before it looks: a rule that is deleted meanwhile has it look once more
+        try:
+            rules = await self._traces.read(list_rules_with_jobs, Lane.WORK)
+            missing = await self._database.read(partial(find_missing, rule_ids=rules), Lane.WORK)
+            for rule_id in missing:
+                remove = partial(remove_jobs_of_rule, rule_id=rule_id, most=_REMOVED_AT_ONCE)
+                while await self._traces.write(remove):
+                    pass
+        except BaseException:
+            self._is_clean = False
+            raise
 
 
 def _store_quiet(connection: Connection, matches: TraceMatches) -> None:

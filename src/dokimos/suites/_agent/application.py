@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from dokimos._core.extras import require
 from dokimos._core.jsonable import jsonable
 from dokimos._runtime.concurrency import call_in_thread
+from dokimos._runtime.start_collector import start_collector
 from dokimos.suites._agent.agent_plan import AgentPlan
 from dokimos.suites._agent.inputs import Files
 from dokimos.suites._agent.models import EXTRA
@@ -104,7 +105,8 @@ def _is_used_up(starting: asyncio.Task[Backend], *, worked: bool) -> bool:
 
 def _build_backend(plan: AgentPlan) -> Backend:
     """Import what is needed, in a thread: it takes seconds, in which Ctrl-C has to be heard."""
-    require("pydantic_ai", EXTRA)
-    from dokimos.suites._agent.backend import Backend
+    with start_collector.pause():
+        require("pydantic_ai", EXTRA)
+        from dokimos.suites._agent.backend import Backend
 
-    return Backend(plan)
+        return Backend(plan)

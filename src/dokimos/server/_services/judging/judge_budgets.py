@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import Enum
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
@@ -30,13 +30,26 @@ NANO: Final = 1_000_000_000
 
 
 class JudgeBudgetExceeded(BudgetExceededError):
-    """A call was not made, because a budget of judging is spent; `scope` says which."""
+    """A call was not made, because a budget of judging is spent; `scope` says which.
 
-    def __init__(self, message: str, scope: BudgetScope, *, never_fits: bool = False) -> None:
+    Args:
+        message: Which one, and what there is to do.
+        scope: What the budget is for.
+        never_fits: Whether the call would not fit into the same budget of another day either.
+        day: In UTC, that of the budget; None where it is not one of a day.
+    """
+
+    def __init__(
+        self, message: str, scope: BudgetScope, *, never_fits: bool = False, day: str | None = None
+    ) -> None:
         super().__init__(message)
         self.scope = scope
         self.never_fits = never_fits
-        """Whether the call would not fit into the same budget of another day either."""
+        self.renewed_at = None if day is None or never_fits else _end_of(day)
+        """When there is a new budget into which it may fit, in microseconds since 1970; None for never.
+
+        That is the midnight after the call was refused, which may be over when somebody acts on it.
+        """
 
 
 class BudgetScope(Enum):
@@ -146,6 +159,10 @@ def day_of(moment: int) -> str:
 @lru_cache(maxsize=256)
 def _format_day(days: int) -> str:
     return datetime.fromtimestamp(days * DAY // SECOND, UTC).date().isoformat()
+
+
+def _end_of(day: str) -> int:
+    return (date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal() + 1) * DAY
 
 
 @dataclass(slots=True)
@@ -289,6 +306,7 @@ class Exceeded(NamedTuple):
             f"{_format(self.more, unit)}. {_LARGER if never_fits else remedy}",
             self.sum.kind,
             never_fits=never_fits,
+            day=self.sum.day,
         )
 
 

@@ -19,7 +19,7 @@ from dokimos.server._services.online.enabled_rules import EvalRule
 from dokimos.server._services.online.eval_rules import find_rule, find_writable_rule
 from dokimos.server._services.online.matched_spans import IS_THERE
 from dokimos.server._services.online.rules_changed import RulesChanged
-from dokimos.server._services.online.scored_cases import build_case, load_scored_spans
+from dokimos.server._services.online.scored_cases import TraceTooLarge, build_case, load_scored_spans
 from dokimos.server._services.online.span_matching import match_traces
 from dokimos.server._services.online.trace_jobs import NewEvalJob
 
@@ -147,7 +147,10 @@ def measure_texts(connection: Connection, jobs: Sequence[NewEvalJob], scope: str
     """Return for some jobs how many characters a judge would be shown."""
     lengths = []
     for _, spans in load_scored_spans(connection, jobs, scope):
-        case = build_case(spans, scope)
+        try:
+            case = build_case(spans, scope)
+        except TraceTooLarge:  # which no judge is shown
+            continue
         if case is not None:
             lengths.append(len(case.input or "") + len(case.actual_output or ""))
     return lengths

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, or_, select
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.trace_tables import SPANS, TRACES
@@ -55,23 +55,33 @@ class StoredSpan:
 
 
 def find_due_traces(connection: Connection, most: int) -> Sequence[Row[Any]]:
-    """Return traces with spans that no rule was held against yet, the longest waiting first."""
+    """Return traces with spans that no rule was held against yet, the longest waiting first.
+
+    Whatever their times: the clock may have been set back since.
+    """
     due = TRACES.c.match_due_at
-    is_due = (due.is_not(None), due <= now() + _SLACK, IS_THERE)
+    is_due = (due.is_not(None), IS_THERE)
     return connection.execute(select(*_TRACE_COLUMNS).where(*is_due).order_by(due).limit(most)).all()
 
 
-def find_quiet_traces(connection: Connection, most: int) -> Sequence[Row[Any]]:
-    """Return traces that waiting rules are to be held against, if nothing more has come for them."""
-    due = TRACES.c.quiet_due_at
-    is_due = (due.is_not(None), due <= now(), IS_THERE)
+def find_quiet_traces(connection: Connection, most: int, quiet: int) -> Sequence[Row[Any]]:
+    """Return traces that waiting rules are to be held against, if nothing more has come for them.
+
+    Args:
+        connection: Of the traces.
+        most: How many.
+        quiet: How long nothing has to have come, in microseconds. A time that is further ahead is one of a
+            clock that was set back since.
+    """
+    due, moment = TRACES.c.quiet_due_at, now()
+    is_due = (due.is_not(None), or_(due <= moment, due > moment + quiet + CLOCK_SLACK), IS_THERE)
     return connection.execute(select(*_TRACE_COLUMNS).where(*is_due).order_by(due).limit(most)).all()
 
 
 IS_THERE: Final = TRACES.c.deleted_at.is_(None)
 """Of a trace that nobody has deleted: its spans may be there for some time after that, for nobody to see."""
-_SLACK: Final = 60_000_000
-"""By how much clocks of several servers may differ: what came is due, whatever its time."""
+CLOCK_SLACK: Final = 60_000_000
+"""By how much clocks of several servers may differ, in microseconds."""
 _TRACE_COLUMNS: Final = tuple(
     TRACES.c[name]
     for name in (

@@ -22,10 +22,14 @@ from dokimos.traces._span_digest import digest_span
 if TYPE_CHECKING:
     from dokimos._core.test_case import EvalTestCase
 
-_MAX_SPANS: Final = 5000
+MAX_SPANS: Final = 5000
 """Of a trace that is scored as a whole."""
 _MAX_TRACES: Final = 100
 """The latest of a session."""
+
+
+class TraceTooLarge(Exception):
+    """A trace has more spans than are scored together."""
 
 
 class ScoredTarget(Protocol):
@@ -73,7 +77,7 @@ def _load_batch(
             span = spans.get((job.trace, job.span_id))
             yield job, [] if span is None else [[span]]
         return
-    of_trace = load_spans(connection, batch, _MAX_SPANS)
+    of_trace = load_spans(connection, batch, MAX_SPANS + 1)
     for job in jobs:
         yield job, [of_trace[job.trace]]
 
@@ -84,17 +88,25 @@ def _load_session(connection: Connection, job: ScoredTarget) -> list[list[Span]]
         return []
     loaded: list[list[Span]] = []
     for batch in batch_traces(_read_session(connection, named[0])):
-        loaded += load_spans(connection, batch, _MAX_SPANS).values()
+        loaded += load_spans(connection, batch, MAX_SPANS + 1).values()
     return loaded
 
 
 def build_case(traces: Sequence[Sequence[Span]], scope: str) -> EvalTestCase | None:
-    """Return what is scored; None where there is nothing to score."""
+    """Return what is scored; None where there is nothing to score.
+
+    Raises:
+        TraceTooLarge: It is a trace, or has one, of more than `MAX_SPANS` spans. Some of these would be
+            scored in its place, perhaps without the answer.
+    """
     found = [spans for spans in traces if spans]
     if not found:
         return None
     if scope in ("span", "parent"):
         return _build_span_case(found[0][0])
+    if any(len(spans) > MAX_SPANS for spans in found):
+        what = "The trace has" if scope == "trace" else "A trace of the session has"
+        raise TraceTooLarge(f"{what} more than {MAX_SPANS:,} spans, too many to be scored together.")
     from dokimos.traces._to_agent_trace import to_test_case
 
     cases = [to_test_case(spans) for spans in found]

@@ -99,8 +99,8 @@ class _Matching:
     rules: list[EvalRule]
     _root: StoredSpan | None = None
     """The span that the trace began with, of those that have come: one without a parent, the earliest."""
-    _firsts: dict[str, tuple[EvalRule, StoredSpan]] = field(default_factory=dict)
-    """For rules of whole traces, the first span that matches."""
+    _likeliest: dict[str, tuple[EvalRule, StoredSpan, float]] = field(default_factory=dict)
+    """For rules of whole traces, the span that matches and has the highest rate, and that; the first such."""
     _targets: set[tuple[str, str]] = field(default_factory=set)
     _jobs: dict[tuple[str, str], NewEvalJob] = field(default_factory=dict)
 
@@ -118,14 +118,17 @@ class _Matching:
             if parent is not None and parent.has_output and not parent.is_evaluation:
                 self._sample(rule, span, parent, f"{span.trace}/{parent.id}")
         else:
-            self._firsts.setdefault(rule.id, (rule, span))
+            probability, _ = rule.sampling.probability_of(span.facts)
+            known = self._likeliest.get(rule.id)
+            if known is None or known[2] < probability:
+                self._likeliest[rule.id] = rule, span, probability
 
     def finish(self) -> TraceMatches:
         """Return what was made, with the jobs for the trace or its session.
 
         These stand below the span that the trace began with, which is known when all have come.
         """
-        for rule, span in self._firsts.values():
+        for rule, span, _ in self._likeliest.values():
             target = self.trace.id
             if rule.scope == "session":
                 if self.trace.session_id is None:
@@ -142,6 +145,9 @@ class _Matching:
         key = f"{self.trace.tenant_key}/{self.trace.session_id if session else self.trace.trace_id}"
         if not is_sampled(key, probability):
             return
+        known = self._jobs.get((rule.id, target))
+        if known is not None and known.probability >= probability:
+            return  # whatever led to it, it had the best of all chances
         self._jobs[rule.id, target] = NewEvalJob(
             rule_id=rule.id,
             target=target,

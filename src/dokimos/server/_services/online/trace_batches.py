@@ -12,7 +12,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, not_, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    delete,
+    exists,
+    insert,
+    not_,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from dokimos.server._db.clock import DAY, SECOND, now
 from dokimos.server._db.ids import new_id
@@ -223,7 +236,12 @@ def _select_due(moment: int) -> Any:
         _BATCH.lease.is_not(None), _BATCH.leased_until > moment, _BATCH.leased_at <= moment + _SLACK
     )
     is_due = or_(_BATCH.next_attempt_at <= moment, _BATCH.scheduled_at > moment + _SLACK)
-    is_active = or_(and_(_BATCH.status == "PENDING", is_due), _BATCH.status == "CLAIMED")
+    # What was put off waits until its rule is enabled. What a server ended with is taken over in any case:
+    # the calls that it made are settled then.
+    is_enabled = exists().where(
+        TRACE_EVAL_RULES.c.id == _BATCH.rule_id, TRACE_EVAL_RULES.c.enabled.is_(true())
+    )
+    is_active = or_(and_(_BATCH.status == "PENDING", is_due, is_enabled), _BATCH.status == "CLAIMED")
     return (
         select(_BATCH.id, _BATCH.lease)
         .where(is_active, not_(is_leased))

@@ -43,7 +43,11 @@ class NewEvalJob:
 
 
 def insert_jobs(connection: Connection, jobs: Sequence[NewEvalJob]) -> int:
-    """Insert jobs that are not there yet; return how many those were."""
+    """Insert jobs that are not there yet; return how many those were.
+
+    One that is there, and that the rule would sample with a higher probability now, has that from now on:
+    whatever is sampled with a lower one is sampled with it too, and all that it adds counts with it.
+    """
     if not jobs:
         return 0
     insert = INSERTS[connection.dialect.name]
@@ -71,8 +75,21 @@ def insert_jobs(connection: Connection, jobs: Sequence[NewEvalJob]) -> int:
             observed_at=job.observed_at,
             created_at=moment,
         )
-        count += connection.execute(row.on_conflict_do_nothing()).rowcount
+        if connection.execute(row.on_conflict_do_nothing()).rowcount:
+            count += 1
+        else:
+            _raise_probability(connection, job)
     return count
+
+
+def _raise_probability(connection: Connection, job: NewEvalJob) -> None:
+    is_lower = (
+        _JOB.rule_id == job.rule_id,
+        _JOB.target == job.target,
+        _JOB.probability < job.probability,
+    )
+    change = update(TRACE_EVAL_JOBS).where(*is_lower)
+    connection.execute(change.values(probability=job.probability, stratum=job.stratum))
 
 
 def read_eval_jobs(
@@ -187,12 +204,6 @@ def put_off_jobs(
     values: dict[str, Any] = {"status": "PENDING", "lease": None, "attempt_count": attempt}
     if problem:
         values["last_error"] = func.coalesce(_JOB.last_error, _write_message(problem))
-    connection.execute(update(TRACE_EVAL_JOBS).where(*_is_left(lease)).values(values))
-
-
-def queue_again(connection: Connection, lease: str) -> None:
-    """Take the jobs of a batch that have not ended out of it."""
-    values = {"status": "PENDING", "lease": None, "batch": None}
     connection.execute(update(TRACE_EVAL_JOBS).where(*_is_left(lease)).values(values))
 
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.columns import Id
 from dokimos.server._db.driver_statements import all_rows, driver_id
-from dokimos.server._db.span_storage import SpanSearch, SpanStorage, find_storage
+from dokimos.server._db.span_storage import SearchedWord, SpanSearch, SpanStorage, find_storage
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.traces.attribute_hashes import hash_attribute
@@ -41,7 +41,7 @@ from dokimos.server._services.traces.trace_texts import (
     split_words,
     text_table,
 )
-from dokimos.server._services.traces.unspaced_texts import Alternatives, find_terms
+from dokimos.server._services.traces.unspaced_texts import Alternatives, find_terms, has_unspaced_letters
 from dokimos.server._services.traces.word_matches import WordMatches
 
 _RARE: Final = 10_000
@@ -76,9 +76,9 @@ def find_candidates(
     hashes = [hash_attribute(key, value) for key, value in attributes]
     storage = find_storage(connection)
     if storage is not None:
-        words = split_words(" ".join(words))
+        searched = _find_searched_words(split_words(" ".join(words)))
         for day, of_day in choose_days(connection, scope):
-            query = SpanSearch(day, words, hashes, scope.is_descending)
+            query = SpanSearch(day, searched, hashes, scope.is_descending)
             yield from _search_storage(connection, storage, query, of_day)
         return
     if connection.dialect.name == "postgresql":
@@ -163,6 +163,15 @@ def _choose_matching(connection: Connection, matches: WordMatches, traces: Seque
     matches.read_up_to((min if matches.is_descending else max)(spans)[0])
     found = {Id.from_driver(each) for each in {trace for row, trace in spans if row in matches}}
     return [each for each in traces if each in found]
+
+
+def _find_searched_words(words: Sequence[str]) -> list[SearchedWord]:
+    """Return what a store of spans is searched for: one with letters without spaces is found anywhere."""
+    searched = []
+    for number, word in enumerate(words, 1):
+        is_word = not has_unspaced_letters(word)
+        searched.append(SearchedWord(word, begins_word=is_word, ends_word=is_word and number < len(words)))
+    return searched
 
 
 def _search_storage(

@@ -42,9 +42,14 @@ Alternatives = Sequence[Sequence[Term]]
 """Terms that all occur, or those of another of these."""
 
 
+def has_unspaced_letters(text: str) -> bool:
+    """Return whether a text has letters of a script without spaces between words."""
+    return not text.isascii() and _LETTER.search(text) is not None
+
+
 def split_passages(text: str) -> str:
     """Return a text with its passages without spaces as pairs of letters, as indexes have them."""
-    if text.isascii() or _LETTER.search(text) is None:
+    if not has_unspaced_letters(text):
         return text
     text = unicodedata.normalize("NFC", text)
     return _PASSAGE.sub(_write_pairs, text[:_MAX_LETTERS]) + text[_MAX_LETTERS:]
@@ -56,7 +61,7 @@ def find_terms(words: Sequence[str]) -> list[Alternatives]:
     for number, word in enumerate(words):
         is_last = number == len(words) - 1
         whole = [Term(word, is_last)]
-        terms.append([whole] if _LETTER.search(word) is None else [_find_parts(word, is_last), whole])
+        terms.append([_find_parts(word, is_last), whole] if has_unspaced_letters(word) else [whole])
     return terms
 
 

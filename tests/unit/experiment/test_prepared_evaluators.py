@@ -1,4 +1,4 @@
-"""What begins async evaluators is prepared once for each of them, also where a function chooses them."""
+"""Each async evaluator is prepared once for a repeat, also where a function chooses the evaluators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import pytest
 
 from dokimos import EvalTestCase, Evaluator, Example, evaluate
 from dokimos.experiment import _item_scoring
-from dokimos.experiment._item_scoring import Beginnings
+from dokimos.experiment._item_scoring import PreparedEvaluators
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,34 +25,35 @@ class Sync(Evaluator):
 
 
 def test_the_same_evaluators_are_prepared_once() -> None:
-    beginnings, one, other = Beginnings(None), Immediate(name="one"), Immediate(name="other")
-    first, second = beginnings.find([one, other]), beginnings.find([other, one])
+    prepared, one, other = PreparedEvaluators(None), Immediate(name="one"), Immediate(name="other")
+    first, second = prepared.find([one, other]), prepared.find([other, one])
     assert first is not None
-    assert second == first[::-1]
+    assert second is not None
+    assert list(map(id, second)) == list(map(id, first[::-1]))
 
 
 def test_equal_evaluators_are_prepared_each() -> None:
-    found = Beginnings(None).find([Immediate(), Immediate()])
+    found = PreparedEvaluators(None).find([Immediate(), Immediate()])
     assert found is not None
     assert found[0] is not found[1]
 
 
 def test_only_async_evaluators_are_prepared() -> None:
-    assert Beginnings(None).find([Immediate(), Sync()]) is None
+    assert PreparedEvaluators(None).find([Immediate(), Sync()]) is None
 
 
 def test_evaluators_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_item_scoring, "MOST_BEGINNINGS", 3)
-    beginnings = Beginnings(None)
+    monkeypatch.setattr(_item_scoring, "MOST_PREPARED", 3)
+    prepared = PreparedEvaluators(None)
     for index in range(10):
-        beginnings.find([Immediate(value=index / 10)])
-    assert len(beginnings._known) <= 3
+        prepared.find([Immediate(value=index / 10)])
+    assert len(prepared._known) <= 3
 
 
 def test_each_example_is_scored_by_the_evaluators_that_were_chosen_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_item_scoring, "MOST_BEGINNINGS", 3)
+    monkeypatch.setattr(_item_scoring, "MOST_PREPARED", 3)
     lasting = Immediate(name="lasting", value=1.0)
 
     def choose(example: Example) -> Sequence[Evaluator]:
