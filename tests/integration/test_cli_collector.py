@@ -38,6 +38,18 @@ def agent(text):
     Log.file.write(text)
     return text
 """
+ODD_MODULE = """
+import sys
+
+
+class Odd:
+    @property
+    def __dict__(self):
+        raise RuntimeError("not here")
+
+
+sys.modules["odd"] = Odd()
+"""
 COUNT_AT_EXIT = """
 import atexit, gc, sys
 from dokimos._cli.main import main
@@ -97,6 +109,10 @@ def test_the_process_ends_as_ever_where_code_of_the_user_is_loaded(folder):
     (folder / "app.py").write_text(AGENT)
 
     assert run_python(folder, "-c", COUNT_AT_EXIT, "test", "suite.yaml", "-q")[-1] == "collected"
+
+
+def test_a_module_that_cannot_be_looked_at_does_not_fail_the_command(folder):
+    assert run_python(folder, "-c", ODD_MODULE + COUNT_AT_EXIT, "evaluators")[-1] == "collected"
 
 
 def test_an_installed_package_that_the_user_names_is_code_of_the_user(folder):

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from dokimos._runtime.start_collector import start_collector
@@ -43,8 +43,9 @@ def skip_last_collections() -> None:
     start of a suite with a declared agent (`benchmarks/suites_agent.py`). But it also writes out and closes
     files that are still open, which a user's class may rely on.
     """
-    if not _has_user_code():
-        gc.freeze()
+    with suppress(Exception):  # anything may stand in for a module, also what cannot be looked at
+        if not _has_user_code():
+            gc.freeze()
 
 
 def _has_user_code() -> bool:

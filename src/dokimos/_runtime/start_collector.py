@@ -21,6 +21,9 @@ class StartCollector:
         self.has_user_code = False
         """Whether something was imported because the user names it, or as a plugin of dokimos."""
         self._is_managed = False
+        self._may_pause_again = False
+        self._is_paused = False
+        """By this, and not by the user's own `gc.disable`, which stays in force."""
         self._switching = Lock()  # the framework is imported in a thread, while Ctrl-C may end the command
 
     @contextmanager
@@ -30,13 +33,13 @@ class StartCollector:
             yield
             return
         with self._switching:
-            self._is_managed = True
+            self._is_managed = self._may_pause_again = self._is_paused = True
             gc.disable()
         try:
             yield
         finally:
             with self._switching:
-                self._is_managed = False
+                self._is_managed = self._may_pause_again = self._is_paused = False
                 # All of it becomes old, or the collector would begin with it.
                 gc.freeze()
                 gc.enable()
@@ -44,13 +47,18 @@ class StartCollector:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Pause the collector again for further imports."""
+        """Pause the collector again for further imports, the first time that a command asks for it.
+
+        Later ones find everything imported, and would leave out what the run has made by then.
+        """
         with self._switching:
-            if self._is_managed:
+            if self._may_pause_again and gc.isenabled():
+                self._may_pause_again = False
                 # What the user's modules have left behind, which is never looked at later. It takes 5 ms
                 # where there are none, since all that was made before `resume` is left out.
                 gc.collect()
                 gc.disable()
+                self._is_paused = True
         try:
             yield
         finally:
@@ -59,7 +67,8 @@ class StartCollector:
     def resume(self) -> None:
         """Let garbage be collected, among what is made from now on."""
         with self._switching:
-            if self._is_managed and not gc.isenabled():
+            if self._is_paused:
+                self._is_paused = False
                 # Before it is enabled, or it would begin with all that was made meanwhile.
                 gc.freeze()
                 gc.enable()

@@ -235,6 +235,8 @@ def _begin_each(
                 if waits_for is not IS_SCORED:
                     waiting.append(True)
                     return Begun(scoring, context, waits_for)
+        except (KeyboardInterrupt, SystemExit):
+            raise  # perhaps between two evaluators, or after the last one
         except BaseException as error:
             evaluator = evaluators[len(results) + len(errors)].evaluator
             outcome = _build_outcome(evaluator, error, cancellations)
@@ -253,8 +255,6 @@ def _build_outcome(
         if is_cancelled_from_outside(cancellations):
             raise error
         return _build_cancellation_error(evaluator, error)
-    if isinstance(error, KeyboardInterrupt | SystemExit):
-        raise error
     return error
 
 

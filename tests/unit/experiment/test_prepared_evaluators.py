@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from dokimos import EvalTestCase, Evaluator, Example, evaluate
+from dokimos import EvalResult, EvalTestCase, Evaluator, Example, evaluate
+from dokimos._runtime.concurrency import run_sync
+from dokimos.evaluators._eager_evaluation import score_each
 from dokimos.experiment import _item_scoring
-from dokimos.experiment._item_scoring import PreparedEvaluators
+from dokimos.experiment._item_scoring import PreparedEvaluators, evaluate_all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,3 +68,33 @@ def test_each_example_is_scored_by_the_evaluators_that_were_chosen_for_it(
     for number, item in enumerate(result.item_results):
         expected = [("lasting", 1.0), (f"new {number % 3}", number / 20)][:: 1 if number % 2 else -1]
         assert [(found.name, found.score) for found in item.eval_results] == expected
+
+
+def test_an_interrupt_after_the_last_score_is_not_taken_for_another_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted(list[EvalResult]):
+        def append(self, result: EvalResult) -> None:
+            results.append(result)
+            if len(results) == 2:
+                raise KeyboardInterrupt
+
+    results: list[EvalResult] = []
+
+    def score_and_interrupt(
+        evaluators: Any, case: EvalTestCase, own: list[EvalResult], waiting: list[Any]
+    ) -> Any:
+        nonlocal results
+        results = own
+        return score_each(evaluators, case, Interrupted(), waiting)
+
+    monkeypatch.setattr(_item_scoring, "score_each", score_and_interrupt)
+    case = EvalTestCase.of("question", "answer")
+    written: list[Sequence[EvalResult]] = []
+
+    async def main() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            await evaluate_all([Immediate(name="one"), Immediate(name="other")], case, written.append)
+
+    run_sync(main())
+    assert [result.name for group in written for result in group] == ["one", "other"]

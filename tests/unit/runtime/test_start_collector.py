@@ -51,6 +51,18 @@ def test_later_imports_pause_it_again_and_are_left_out_too(collector):
         assert not any(each is imported for each in gc.get_objects())
 
 
+def test_what_the_run_has_made_is_not_left_out_by_a_second_start_of_the_framework(collector):
+    with collector.manage():
+        collector.resume()
+        with collector.pause():
+            pass
+        made = [[]]
+        with collector.pause():
+            assert gc.isenabled()
+
+        assert any(each is made for each in gc.get_objects())
+
+
 def test_what_ran_between_imports_leaves_no_garbage_that_is_never_collected(collector):
     with collector.manage():
         collector.resume()
@@ -115,3 +127,18 @@ def test_a_collector_that_is_disabled_stays_so(collector):
 
     assert not gc.isenabled()
     assert gc.get_freeze_count() == 0
+
+
+def test_a_module_of_the_user_may_disable_the_collector_for_good(collector):
+    with collector.manage():
+        collector.before_user_code()
+        gc.disable()  # as the module does
+        frozen = gc.get_freeze_count()
+        collector.resume()
+        with collector.pause():
+            pass
+
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() == frozen
+
+    assert gc.isenabled()
