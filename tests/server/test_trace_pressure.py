@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-import socket
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,6 +12,7 @@ from tests.server.killed_clients import Client, Progress, sending
 from tests.server.server_process import PATIENCE, execute
 from tests.server.trace_exports import accept, export, post, rows, span, to_message
 from tests.server.trace_server import log_export, message_log
+from tests.servers.ports import find_port
 
 from dokimos.server._db.trace_tables import TRACES
 from dokimos.server._services.errors import UnavailableError
@@ -195,12 +195,6 @@ def test_a_server_that_is_killed_during_ingestion_loses_and_doubles_nothing(proc
         client.go_on(server)
     check(database_settings, clients)
     assert all(client.acknowledged for client in clients)
-
-
-def find_port():
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def check(settings, clients):

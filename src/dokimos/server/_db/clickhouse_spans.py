@@ -249,7 +249,8 @@ def _condition_of(search: SpanSearch) -> tuple[str, dict[str, str]]:
     """Return the condition of a search on one span, with its parameters."""
     conditions, parameters = [], {}
     for number, word in enumerate(search.words):
-        # The words of a span are between spaces: nothing but letters and digits is in them.
+        # The words of a span are between spaces: nothing but letters and digits is in them. What is searched
+        # for may be several that follow each other.
         before, behind = " " if word.begins_word else "", " " if word.ends_word else ""
         conditions.append(f"search LIKE {{word{number}:String}}")
         parameters[f"word{number}"] = f"%{before}{word.text}{behind}%"

@@ -94,8 +94,9 @@ class JudgeRun:
         self._stop: Stop | None = None
         self._fault = ""
         self._day_budget = ""
-        self._renewed_at = 0
         """Why no call is allowed any more today, "" as long as one is."""
+        self._renewed_at = 0
+        """When there is a new budget of the day."""
         self._outcomes: deque[ItemOutcome] = deque()
         self._deferred: list[ItemError] = []
         """Items whose model did not answer; a later attempt asks again."""

@@ -19,7 +19,7 @@ from dokimos.server._services.traces.new_spans import MAX_ID, canonical_id, clea
 from dokimos.server._services.traces.trace_cursors import read_cursor
 from dokimos.server._services.traces.trace_filter import BY_START, TRACE_ORDERS, TraceFilter, TraceStatus
 from dokimos.server._services.traces.trace_scores import ScoreFilter, ScoreResult
-from dokimos.server._services.traces.trace_texts import split_words
+from dokimos.server._services.traces.trace_texts import split_phrases
 
 _MAX_LENGTH: Final = 1000
 _MAX_WORDS: Final = 20
@@ -160,11 +160,12 @@ def _clean(text: str | None) -> str | None:
 
 
 def _read_words(search: str | None) -> tuple[str, ...]:
-    words = tuple(split_words(clean(search or "")))
+    words = tuple(split_phrases(clean(search or "")))
     if search and search.strip() and not words:
         raise InvalidRequestError("holds no letter and no digit, of which the index is made", field="search")
-    if len(words) > _MAX_WORDS:
-        raise InvalidRequestError(f"must be at most {_MAX_WORDS} words, not {len(words)}", field="search")
+    count = sum(len(word.split(" ")) for word in words)
+    if count > _MAX_WORDS:
+        raise InvalidRequestError(f"must be at most {_MAX_WORDS} words, not {count}", field="search")
     return words
 
 

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Connection,
     Row,
     and_,
+    bindparam,
     delete,
     exists,
     insert,
@@ -40,6 +41,8 @@ MAX_LOST: Final = 5
 _SLACK: Final = 60 * SECOND
 """By how much clocks of several servers may differ."""
 _BATCH: Final = TRACE_EVAL_BATCHES.c
+# As literals, so that the index of batches that have not ended is used.
+_IS_ACTIVE: Final = _BATCH.status.in_(bindparam("active", ["PENDING", "CLAIMED"], literal_execute=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,13 +202,29 @@ def end_batch(connection: Connection, batch_id: str, lease: str) -> None:
 def remove_old_batches(connection: Connection, days: float, most: int) -> int:
     """Remove some batches that ended so many days ago, with their calls; return how many.
 
+    Those that have waited for as long stay, without the replies of their models: it may be that their rule is
+    never enabled again, and that the traces which the replies are about are gone.
+
     What they cost stays in the sums of their days.
     """
     if days < 0:
         return 0
-    is_old = _BATCH.completed_at < now() - int(days * DAY)
-    chosen = select(_BATCH.id).where(is_old).limit(most)
+    before = now() - int(days * DAY)
+    _remove_waiting_calls(connection, before, most)
+    chosen = select(_BATCH.id).where(_BATCH.completed_at < before).limit(most)
     return connection.execute(delete(TRACE_EVAL_BATCHES).where(_BATCH.id.in_(chosen))).rowcount
+
+
+def _remove_waiting_calls(connection: Connection, before: int, most: int) -> None:
+    """Remove the calls of some batches that were put off before a time; a later attempt makes them again."""
+    call = TRACE_EVAL_CALLS.c
+    is_waiting = (_IS_ACTIVE, _BATCH.status == "PENDING", _BATCH.scheduled_at < before)
+    has_calls = exists().where(call.job_id == _BATCH.id)
+    # Locked, so that no server takes one over meanwhile and counts on its replies.
+    chosen = select(_BATCH.id).where(*is_waiting, has_calls).limit(most).with_for_update(skip_locked=True)
+    ids = connection.execute(chosen).scalars().all()
+    if ids:
+        connection.execute(delete(TRACE_EVAL_CALLS).where(call.job_id.in_(ids)))
 
 
 def describe_lease(batch: Row[Any]) -> LeasedBatch:
@@ -241,9 +260,9 @@ def _select_due(moment: int) -> Any:
     is_enabled = exists().where(
         TRACE_EVAL_RULES.c.id == _BATCH.rule_id, TRACE_EVAL_RULES.c.enabled.is_(true())
     )
-    is_active = or_(and_(_BATCH.status == "PENDING", is_due, is_enabled), _BATCH.status == "CLAIMED")
+    is_open = or_(and_(_BATCH.status == "PENDING", is_due, is_enabled), _BATCH.status == "CLAIMED")
     return (
         select(_BATCH.id, _BATCH.lease)
-        .where(is_active, not_(is_leased))
+        .where(_IS_ACTIVE, is_open, not_(is_leased))
         .order_by(_BATCH.next_attempt_at, _BATCH.id)
     )

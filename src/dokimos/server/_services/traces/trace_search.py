@@ -38,7 +38,6 @@ from dokimos.server._services.traces.search_scope import (
 from dokimos.server._services.traces.trace_texts import (
     has_full_text_search,
     match_expression,
-    split_words,
     text_table,
 )
 from dokimos.server._services.traces.unspaced_texts import Alternatives, find_terms, has_unspaced_letters
@@ -76,7 +75,7 @@ def find_candidates(
     hashes = [hash_attribute(key, value) for key, value in attributes]
     storage = find_storage(connection)
     if storage is not None:
-        searched = _find_searched_words(split_words(" ".join(words)))
+        searched = _find_searched_words(words)
         for day, of_day in choose_days(connection, scope):
             query = SpanSearch(day, searched, hashes, scope.is_descending)
             yield from _search_storage(connection, storage, query, of_day)
@@ -191,7 +190,7 @@ def _postgres_condition(words: Sequence[str], hashes: Sequence[int]) -> ColumnEl
     conditions: list[ColumnElement[bool]] = []
     if words:
         # Nothing but letters and digits, so that none of them is an operator.
-        query = " & ".join([_write_term(each) for each in find_terms(words)])
+        query = " & ".join([_write_term(each) for each in find_terms(" ".join(words).split(" "))])
         conditions.append(_literal("spans.search @@ to_tsquery('simple', :query)", query=query))
     if hashes:
         numbers = ",".join(map(str, hashes))

@@ -32,6 +32,8 @@ _TEXTS_AT_ONCE: Final = 10
 _NO_WORD: Final = re.compile("[\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
 """What ends a word: what is neither a letter nor a digit, and the letters that FTS5 takes for marks, since
 its Unicode is older. A word with one of them would be several to it, which its index cannot search for."""
+_SIGNS: Final = "_"
+"""Stands for signs that part a word; no word has it."""
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _MAX_WORD: Final = 500
 """Characters of a word, as a search may have: PostgreSQL leaves those of more than 2,047 bytes out."""
@@ -69,6 +71,21 @@ def split_searchable(text: str) -> str:
 def split_words(text: str) -> list[str]:
     """Return the words of a text that is searched for, in small letters, as the index has them."""
     return [word for word in _NO_WORD.split(fold_text(text)) if word]
+
+
+def split_phrases(text: str) -> list[str]:
+    """Return the words of a text that is searched for; one that signs part has all of its parts.
+
+    Vowel signs do not count as letters: to `split_words` and to indexes, a word of Thai or Hindi with some of them is
+    several words. Here these stay together, with spaces between them.
+    """
+    signed = _NO_WORD.sub(_mark_gap, fold_text(text)).split(" ")
+    return [" ".join(filter(None, phrase.split(_SIGNS))) for phrase in signed if phrase.strip(_SIGNS)]
+
+
+def _mark_gap(gap: re.Match[str]) -> str:
+    """Return what stands for something between two words."""
+    return _SIGNS if all(unicodedata.category(each).startswith("M") for each in gap[0]) else " "
 
 
 def fold_text(text: str) -> str:
