@@ -76,8 +76,8 @@ def split_words(text: str) -> list[str]:
 def split_phrases(text: str) -> list[str]:
     """Return the words of a text that is searched for; one that signs part has all of its parts.
 
-    Vowel signs do not count as letters: to `split_words` and to indexes, a word of Thai or Hindi with some of them is
-    several words. Here these stay together, with spaces between them.
+    Vowel signs do not count as letters: to `split_words` and to indexes, a word of Thai or Hindi with some of
+    them is several words. Here these stay together, with spaces between them.
     """
     signed = _NO_WORD.sub(_mark_gap, fold_text(text)).split(" ")
     return [" ".join(filter(None, phrase.split(_SIGNS))) for phrase in signed if phrase.strip(_SIGNS)]
