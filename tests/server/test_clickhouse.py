@@ -15,6 +15,8 @@ from dokimos.server._db.database import DatabaseUnavailable, open_trace_database
 from dokimos.server._db.span_storage import SpanSearch, find_storage
 from dokimos.server._db.trace_tables import SPANS, TRACE_DAYS, TRACES
 from dokimos.server._services.traces import trace_rows
+from dokimos.server._services.traces.trace_search import find_searched_words
+from dokimos.server._services.traces.trace_texts import split_phrases
 from dokimos.server._trace_settings import TraceSettings
 
 
@@ -37,7 +39,7 @@ async def server(database_settings, traces, clock):
 def search(server, word, descending=True, limit=100):
     async def run():
         [day] = {row.day for row in await server.read(select(TRACES.c.day))}
-        wanted = SpanSearch(day, [word], [], descending)
+        wanted = SpanSearch(day, find_searched_words(split_phrases(word)), [], descending)
         return await server.traces.read(
             lambda c: find_storage(c).search(c, wanted, after=None, limit=limit)[0]
         )
@@ -150,7 +152,7 @@ async def test_a_search_goes_on_behind_a_trace(server):
 
     async def page(after, descending, limit=3):
         [day] = {row.day for row in await server.read(select(TRACES.c.day))}
-        wanted = SpanSearch(day, ["same"], [], descending)
+        wanted = SpanSearch(day, find_searched_words(["same"]), [], descending)
         return await server.traces.read(lambda c: find_storage(c).search(c, wanted, after=after, limit=limit))
 
     assert await page(None, True) == (ids[:-4:-1], ids[4])

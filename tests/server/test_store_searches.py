@@ -5,13 +5,13 @@ import pytest
 from dokimos.server._db.clickhouse_spans import _condition_of
 from dokimos.server._db.span_storage import SpanSearch
 from dokimos.server._services.traces.stored_apart import write_search
-from dokimos.server._services.traces.trace_search import _find_searched_words
+from dokimos.server._services.traces.trace_search import find_searched_words
 from dokimos.server._services.traces.trace_texts import split_phrases, split_words
 
 
 def is_found(search, stored):
     """Whether the condition of a search holds for the text of a span; the texts have no sign of LIKE."""
-    condition, patterns = _condition_of(SpanSearch(0, _find_searched_words(split_phrases(search)), (), False))
+    condition, patterns = _condition_of(SpanSearch(0, find_searched_words(split_phrases(search)), (), False))
     assert condition.count("LIKE") == len(patterns) > 0
     text = write_search(stored)
     return all(pattern[1:-1] in text for pattern in patterns.values())

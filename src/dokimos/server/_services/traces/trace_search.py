@@ -75,7 +75,7 @@ def find_candidates(
     hashes = [hash_attribute(key, value) for key, value in attributes]
     storage = find_storage(connection)
     if storage is not None:
-        searched = _find_searched_words(words)
+        searched = find_searched_words(words)
         for day, of_day in choose_days(connection, scope):
             query = SpanSearch(day, searched, hashes, scope.is_descending)
             yield from _search_storage(connection, storage, query, of_day)
@@ -93,6 +93,15 @@ def find_candidates(
     expression = match_expression(" ".join(words), hashes) or ""
     for day, of_day in choose_days(connection, scope):
         yield from _search_sqlite_day(connection, day, expression, of_day)
+
+
+def find_searched_words(words: Sequence[str]) -> list[SearchedWord]:
+    """Return what a store of spans is searched for: one with letters without spaces is found anywhere."""
+    searched = []
+    for number, word in enumerate(words, 1):
+        is_word = not has_unspaced_letters(word)
+        searched.append(SearchedWord(word, begins_word=is_word, ends_word=is_word and number < len(words)))
+    return searched
 
 
 def _search_sqlite_day(
@@ -162,15 +171,6 @@ def _choose_matching(connection: Connection, matches: WordMatches, traces: Seque
     matches.read_up_to((min if matches.is_descending else max)(spans)[0])
     found = {Id.from_driver(each) for each in {trace for row, trace in spans if row in matches}}
     return [each for each in traces if each in found]
-
-
-def _find_searched_words(words: Sequence[str]) -> list[SearchedWord]:
-    """Return what a store of spans is searched for: one with letters without spaces is found anywhere."""
-    searched = []
-    for number, word in enumerate(words, 1):
-        is_word = not has_unspaced_letters(word)
-        searched.append(SearchedWord(word, begins_word=is_word, ends_word=is_word and number < len(words)))
-    return searched
 
 
 def _search_storage(
