@@ -62,10 +62,9 @@ def execute_suite(
         return 0
     # Each case is printed unless it is to be quiet; the summary takes those that did not pass.
     settings = planned.keep_items(all_of_them=bool(outputs) or loop.compares_items or not quiet)
-    is_kept = not settings.extra.get("no_journal")
 
     def show(result: ExperimentResult) -> None:
-        _print(result, quiet=quiet, verbose=verbose or suite.verbose, is_kept=is_kept)
+        _print(result, settings, quiet=quiet, verbose=verbose or suite.verbose)
         _write(result, outputs, format_, quiet=quiet)
         loop.print_changes(result)
 
@@ -105,7 +104,7 @@ def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None
             echo(f"Report saved to {path}")
 
 
-def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: bool) -> None:
+def _print(result: ExperimentResult, settings: RunSettings, *, quiet: bool, verbose: bool) -> None:
     from dokimos._cli.presentation import show_server_runs
     from dokimos.experiment._fail_fast import NOT_RUN
     from dokimos.reporting._console import ASCII_SIGNS, Signs
@@ -125,7 +124,7 @@ def _print(result: ExperimentResult, *, quiet: bool, verbose: bool, is_kept: boo
     if is_debugging():
         for headline, traceback in first_tracebacks(result):
             echo(f"\n{headline}\n{traceback}")
-    if result.run_id is not None and is_kept and not quiet:
+    if result.run_id is not None and not settings.extra.get("no_journal") and not quiet:
         echo(f"Run {result.run_id}: dokimos show {result.run_id}")
     show_server_runs(result.server_run_ids, quiet=quiet)
 

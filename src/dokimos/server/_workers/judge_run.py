@@ -322,11 +322,9 @@ class JudgeRun:
         if self._stop is Stop.FAULT and self._fault:
             return await self._fail(self._fault)
         if self._day_budget:
+            leave = partial(put_off, job_id=self.job.id, lease=self.lease, is_attempt=False)
             seconds = max(0.0, (self._renewed_at - now()) / SECOND)
-            leave = partial(
-                put_off, job_id=self.job.id, lease=self.lease, error=self._day_budget, is_attempt=False
-            )
-            await self._write(partial(leave, seconds=seconds))
+            await self._write(partial(leave, error=self._day_budget, seconds=seconds))
             return None
         if self._deferred:
             return await self._put_off(facts)
