@@ -14,6 +14,14 @@ MODULES = (
 HOUR = 3600.0
 
 
+def set_a_day_ahead(monkeypatch, *modules):
+    """Let parts of the server see the time of the next day, as those that act after midnight do."""
+    from dokimos.server._db.clock import DAY, now
+
+    for module in modules:
+        monkeypatch.setattr(f"dokimos.server.{module}.now", lambda: now() + DAY)
+
+
 class Clock:
     """The time that keys, sessions and users see, which stands still until the test moves it."""
 

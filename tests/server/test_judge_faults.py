@@ -4,11 +4,11 @@ import json
 import re
 import sys
 import threading
-import time
 import zlib
 from pathlib import Path
 
 import pytest
+from tests.server.clock_steps import set_a_day_ahead
 from tests.server.judge_runs import (
     answered,
     begin,
@@ -25,7 +25,6 @@ from tests.server.test_judge_models import connect, documented
 from tests.servers.scripted import Misbehaviour, ScriptedServer, expire_once_received, raw, slow
 
 from dokimos.judges import Budget
-from dokimos.server._db.clock import DAY, now
 from dokimos.server._judge_settings import JudgeSettings
 from dokimos.server._services.encryption import secret_vault
 
@@ -201,22 +200,15 @@ def begin_on(server, model, name="judge"):
 def test_a_job_that_is_refused_before_midnight_and_given_back_after_it_does_not_wait_for_another_day(
     serve, model, monkeypatch
 ):
-    def shift(*modules):
-        for module in modules:
-            monkeypatch.setattr(f"dokimos.server.{module}.now", lambda: now() + DAY)
-
     model.answer = json.dumps({"reason": "So it is.", "score": 1})
-    shift("_workers.judge_run")
+    set_a_day_ahead(monkeypatch, "_workers.judge_run")
     judging = JudgeSettings(poll_seconds=0.05, budget_per_day=Budget(max_calls=1))
     api = serve(encryption_keys=("passphrase",), judging=judging)
     run = stored_run(api, [answered("one"), answered("two")])
     job = begin(api, run, **documented(connect(api, model)))
-    limit = time.monotonic() + 60
-    while not job_of(api, job)["lastError"]:
-        assert time.monotonic() < limit, "the budget does not hold"
-        time.sleep(0.02)  # between two looks
+    wait_until(lambda: job_of(api, job)["lastError"], "the budget holds")
 
-    shift("_services.judging.judge_call_rows", "_services.judging.judge_leases")
+    set_a_day_ahead(monkeypatch, "_services.judging.judge_call_rows", "_services.judging.judge_leases")
 
     assert wait_for_job(api, job)["status"] == "SUCCEEDED"
     assert scores_of(api, run, "helpful") == [1.0, 1.0]

@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 
 import pytest
+from tests.server.clock_steps import set_a_day_ahead
 from tests.server.eval_rules import (
     KEY,
     RULES,
@@ -21,7 +22,6 @@ from tests.server.eval_rules import (
 )
 from tests.servers.scripted import ScriptedServer
 
-from dokimos.server._db.clock import DAY, now
 from dokimos.server._online_settings import OnlineSettings
 from dokimos.server._services.encryption import secret_vault
 from dokimos.server._workers.online_batch import OnlineBatch
@@ -153,17 +153,13 @@ def test_a_job_that_waits_is_left_alone_while_its_rule_is_disabled_and_then_pays
 def test_what_is_refused_before_midnight_and_given_back_after_it_does_not_wait_for_another_day(
     serve, model, monkeypatch
 ):
-    def shift(*modules):
-        for module in modules:
-            monkeypatch.setattr(f"dokimos.server.{module}.now", lambda: now() + DAY)
-
     model.answer = json.dumps({"reason": "It is so.", "score": 1})
-    shift("_workers.online_batch")
+    set_a_day_ahead(monkeypatch, "_workers.online_batch")
     api, project = serve_one_by_one(serve)
     add_rule(api, project, documented(connect(api, model.url), budget={"maxCalls": 1}))
     export(api, span("answer 1"), span("answer 2"))
     wait_until(lambda: any(job["last_error"] for job in read_jobs(api)))
 
-    shift("_services.judging.judge_call_rows", "_services.judging.judge_leases")
+    set_a_day_ahead(monkeypatch, "_services.judging.judge_call_rows", "_services.judging.judge_leases")
 
     assert {job["status"] for job in wait_for_jobs(api, 2)} == {"SUCCEEDED"}

@@ -220,7 +220,7 @@ def _sample_root(settings: RunSettings, root: Path) -> Path:
 
     Without it, the run would have to pay for the same items again.
     """
-    if not settings.extra.get("no_journal"):
+    if settings.has_journal:
         return root
     folder = TemporaryDirectory(prefix="dokimos-estimate-", ignore_cleanup_errors=True)
     return Path(click.get_current_context().with_resource(folder))

@@ -44,6 +44,11 @@ class RunSettings:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Options of this start only; not kept."""
 
+    @property
+    def has_journal(self) -> bool:
+        """Whether the run is kept on this machine."""
+        return not self.extra.get("no_journal")
+
     def to_json(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "extra"}
         # By identity: 0 equals False, and `--retries 0` replaces what the experiment says.

@@ -124,7 +124,7 @@ def _print(result: ExperimentResult, settings: RunSettings, *, quiet: bool, verb
     if is_debugging():
         for headline, traceback in first_tracebacks(result):
             echo(f"\n{headline}\n{traceback}")
-    if result.run_id is not None and not settings.extra.get("no_journal") and not quiet:
+    if result.run_id is not None and settings.has_journal and not quiet:
         echo(f"Run {result.run_id}: dokimos show {result.run_id}")
     show_server_runs(result.server_run_ids, quiet=quiet)
 

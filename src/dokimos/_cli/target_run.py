@@ -50,9 +50,8 @@ def execute_target(
     # A million items take a gigabyte, and to print a result takes those that did not pass.
     settings = planned.keep_items(all_of_them=bool(outputs) or loop.compares_items)
     criteria = Criteria.of(levels, settings.allow_errors)
-    stored = not settings.extra.get("no_journal")
     presentation = Presentation(
-        outputs=outputs, criteria=criteria, quiet=quiet, verbose=verbose, stored=stored
+        outputs=outputs, criteria=criteria, quiet=quiet, verbose=verbose, stored=settings.has_journal
     )
     try:
         result = run_target(target, settings, levels)

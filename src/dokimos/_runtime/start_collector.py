@@ -54,8 +54,8 @@ class StartCollector:
         with self._switching:
             if self._may_pause_again and gc.isenabled():
                 self._may_pause_again = False
-                # What the user's modules have left behind, which is never looked at later. It takes 5 ms
-                # where there are none, since all that was made before `resume` is left out.
+                # What the user's modules have left behind, which is never looked at later. Without such
+                # modules it takes 5 ms, since all that was made before `resume` is left out.
                 gc.collect()
                 gc.disable()
                 self._is_paused = True
