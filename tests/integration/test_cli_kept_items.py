@@ -175,9 +175,9 @@ def test_cases_that_passed_are_kept_only_where_they_are_printed_or_reported(opti
     results = []
     show = suite_run._print
 
-    def record(result, **keywords):
+    def record(result, *rest, **keywords):
         results.append(result)
-        show(result, **keywords)
+        show(result, *rest, **keywords)
 
     monkeypatch.setattr(suite_run, "_print", record)
     run_command(["test", "suite.yaml", *options])

@@ -39,7 +39,7 @@ def run_target(target: str, settings: RunSettings, levels: Sequence[RequiredLeve
             level.check_evaluator(experiment.evaluators)
     extra = settings.extra
     options: dict[str, Any] = {
-        "journal": not extra.get("no_journal"),
+        "journal": settings.has_journal,
         "progress": False if extra.get("quiet") else None,
     }
     for name in ("resume", "retry_errors", "force", "fail_fast", "run_dir"):
