@@ -108,6 +108,12 @@ class _Worker:
         self._running: set[asyncio.Task[None]] = set()
         self._waiting: dict[int, asyncio.Task[None]] = {}
         """Jobs that have not begun, by number."""
+        self._unanswered: set[int] = set()
+        """Jobs that the run waits for, by number.
+
+        A job leaves it before its last message is sent: the run may end as soon as it has that message,
+        while the task of the job is still in `_running`.
+        """
 
     async def work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -134,7 +140,7 @@ class _Worker:
                     post_to_loop(loop, partial(self._give_back, message[1]))
                     continue
                 if number == NO_JOB:
-                    if self._running:
+                    if self._unanswered:
                         _exit_now()
                     post_to_loop(loop, ended.set)
                     return
@@ -142,6 +148,7 @@ class _Worker:
             except BaseException:  # of a class that cannot be had here, or that misbehaves
                 self._send(number, (UNREADABLE,))
                 continue
+            self._unanswered.add(number)
             post_to_loop(loop, partial(self._start, number, job))
 
     def _start(self, number: int, job: Job) -> None:
@@ -155,7 +162,7 @@ class _Worker:
             task = self._waiting.pop(number, None)
             if task is not None:
                 task.cancel()
-                self._send(number, (RETURNED,))
+                self._answer(number, encode(number, (RETURNED,)))
         self._on_idle()  # another worker waits for them
 
     async def _work_on(self, number: int, job: Job) -> None:
@@ -259,7 +266,7 @@ class _Worker:
         counts = _NO_COUNTS if caller is None else caller.take_counts()
         news = files_read.take_news() if files_read.started_ns else {}
         if scored is None:
-            self._send(number, (DONE, None, _NO_COUNTS, news))
+            self._answer(number, encode(number, (DONE, None, _NO_COUNTS, news)))
             return
         results, asking = scored
         try:
@@ -267,7 +274,7 @@ class _Worker:
         except Exception:
             sendable = tuple(self._make_sendable(number, result) for result in results)
             data = encode(number, (DONE, (sendable, asking, True), counts, news))
-        self._send_bytes(data)
+        self._answer(number, data)
 
     def _send_raised(self, number: int, error: BaseException) -> None:
         try:
@@ -275,7 +282,7 @@ class _Worker:
             decode(data)
         except Exception:
             data = encode(number, (RAISED, RunError(format_located_error(error))))
-        self._send_bytes(data)
+        self._answer(number, data)
 
     def _make_sendable(self, number: int, result: EvalResult) -> EvalResult:
         try:
@@ -285,6 +292,11 @@ class _Worker:
             problem = TypeError(f"its result cannot be sent from its process: {format_located_error(error)}")
             return error_result(evaluator, problem)
         return result
+
+    def _answer(self, number: int, data: bytes) -> None:
+        """Send the last message of a job."""
+        self._unanswered.discard(number)
+        self._send_bytes(data)
 
     def _send(self, number: int, message: tuple[Any, ...]) -> None:
         self._send_bytes(encode(number, message))

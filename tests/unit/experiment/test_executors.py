@@ -20,6 +20,7 @@ from dokimos import (
 )
 from dokimos.errors import ConfigurationError, RunError
 from dokimos.evaluators import Evaluator, ExactMatch, TokenF1
+from dokimos.experiment import _worker_process
 from dokimos.experiment._experiment import with_keywords
 from dokimos.experiment._job_dispatch import JobDispatcher
 from dokimos.experiment._job_window import JobWindow
@@ -31,6 +32,21 @@ from dokimos.experiment._worker_handle import HostLostError, WorkerHandle
 from dokimos.experiment._worker_messages import NO_JOB, Job, decode, decode_number, encode
 from dokimos.experiment._worker_process import serve
 from dokimos.judges._budget import MemoryLedger
+
+
+@pytest.fixture(autouse=True)
+def exits_of_workers(monkeypatch):
+    """Workers here are threads: where one would end its process, it would end that of the tests."""
+    exits = []
+
+    def exit_now():
+        exits.append(threading.current_thread().name)
+        raise SystemExit
+
+    monkeypatch.setattr(_worker_process, "_exit_now", exit_now)
+    yield
+    assert exits == []
+
 
 QUESTIONS = [Example.of(f"q{number}", f"Q{number}") for number in range(40)]
 

@@ -4,7 +4,8 @@ import queue
 import threading
 
 from dokimos import Example, RunOptions
-from dokimos.experiment._worker_messages import NO_JOB, Job, decode, decode_number, encode
+from dokimos.experiment import _worker_process
+from dokimos.experiment._worker_messages import DONE, END, NO_JOB, Job, decode, decode_number, encode
 from dokimos.experiment._worker_process import serve
 from dokimos.experiment._worker_setup import WorkerSetup
 
@@ -28,6 +29,7 @@ class LoggingConnection:
         self.log.append((decode(data)[0], decode_number(data)))
 
     def recv_bytes(self):
+        self.reader = threading.current_thread()
         if self.inbox.empty():
             all_given.set()
         return self.inbox.get()
@@ -44,10 +46,40 @@ def test_a_worker_is_idle_when_nothing_waits_to_be_begun():
         example = Example.of(f"q{number}", f"Q{number}")
         connection.inbox.put(encode(number, Job(0, example, (), frozenset({"input"}))))
     keywords = {"on_idle": lambda: idle.put(list(log))}
-    # It is left waiting for a message: where a job has hardly ended, one that ends it may end this process.
     threading.Thread(target=serve, args=(connection,), kwargs=keywords, daemon=True).start()
-    started, ended = (idle.get(timeout=PATIENCE) for _ in range(2))
+    started, done = (idle.get(timeout=PATIENCE) for _ in range(2))
     assert started == [("ready", NO_JOB)]
-    assert ended == [("ready", NO_JOB)] + [
+    assert done == [("ready", NO_JOB)] + [
         (kind, number) for number in (1, 2, 3) for kind in ("outcome", "done")
     ]
+    connection.inbox.put(encode(NO_JOB, (END,)))
+
+
+class EndingConnection(LoggingConnection):
+    """Ends the worker as soon as its job is done, before it can do anything else."""
+
+    def send_bytes(self, data):
+        super().send_bytes(data)
+        if decode(data)[0] == DONE:
+            self.inbox.put(encode(NO_JOB, (END,)))
+            self.reader.join(PATIENCE)
+
+
+def test_a_worker_that_has_answered_all_ends_as_usual(monkeypatch):
+    exits = []
+
+    def exit_now():
+        exits.append(True)
+        raise SystemExit
+
+    monkeypatch.setattr(_worker_process, "_exit_now", exit_now)
+    connection = EndingConnection([])
+    setup = WorkerSetup(task=str.upper, evaluators=(), options=RunOptions(), jobs_at_once=1)
+    connection.inbox.put(encode(NO_JOB, (False,)))
+    connection.inbox.put(setup.encode())
+    connection.inbox.put(encode(1, Job(0, Example.of("q", "Q"), (), frozenset({"input"}))))
+    worker = threading.Thread(target=serve, args=(connection,), daemon=True)
+    worker.start()
+    worker.join(PATIENCE)
+    assert exits == []
+    assert not worker.is_alive()
