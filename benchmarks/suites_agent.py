@@ -57,6 +57,17 @@ instructions: {{inline: Repeat what you are told.}}
 evaluations: {{metrics: [{{type: standard, metric: equality}}]}}
 test_cases: {cases}
 """
+FUNCTION: Final = """
+import json
+
+def order_status(order_id: str) -> str:
+    return json.dumps({"order": order_id, "status": "sent"})
+"""
+FUNCTION_TOOL: Final = """
+tools:
+  - {name: order_status, description: Say where an order is., type: function, file: tools.py,
+     function: order_status}
+"""
 
 
 @contextlib.contextmanager
@@ -91,13 +102,18 @@ def cpu_of(arguments: list[str], folder: Path) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def compare_starts(folder: Path, url: str, rounds: int) -> float:
-    path = suite(folder, url, 1)
+def compare_starts(folder: Path, url: str, rounds: int, *, with_function: bool = False) -> float:
+    """Compare a whole suite with the bare import of the framework, and of a module with a function of it."""
+    path, imports, name = suite(folder, url, 1), BARE, "a whole suite of one case"
+    if with_function:
+        (folder / "tools.py").write_text(FUNCTION)
+        path.write_text(path.read_text() + FUNCTION_TOOL)
+        imports, name = f"{BARE}import tools\n", "one with a function as a tool"
     bare, ours = [], []
     for _ in range(rounds):
-        bare.append(cpu_of([sys.executable, "-c", BARE], folder))
+        bare.append(cpu_of([sys.executable, "-c", imports], folder))
         ours.append(cpu_of([sys.executable, "-m", "dokimos", "test", str(path), "-q"], folder))
-    print(f"start: bare import {min(bare):.2f} s of CPU, a whole suite of one case {min(ours):.2f} s")
+    print(f"start: bare import {min(bare):.2f} s of CPU, {name} {min(ours):.2f} s")
     return min(ours) / min(bare)
 
 
@@ -163,8 +179,13 @@ def main() -> int:
     with server() as url, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         start = compare_starts(folder, url, given.rounds)
+        start_with_function = compare_starts(folder, url, given.rounds, with_function=True)
         run = compare_runs(folder, url, given.cases, given.rounds)
-    within = [told("start", start, START_BUDGET), told("run", run, RUN_BUDGET)]
+    within = [
+        told("start", start, START_BUDGET),
+        told("start with a function", start_with_function, START_BUDGET),
+        told("run", run, RUN_BUDGET),
+    ]
     return 0 if all(within) else 1
 
 

@@ -105,8 +105,8 @@ def test_the_process_ends_without_a_collection(folder):
     assert run_python(folder, "-c", COUNT_AT_EXIT, "evaluators")[-1] == "frozen"
 
 
-def test_the_process_ends_as_ever_where_code_of_the_user_is_loaded(folder):
-    (folder / "app.py").write_text(AGENT)
+def test_the_process_ends_as_ever_where_code_of_the_user_leaves_something(folder):
+    (folder / "app.py").write_text(HOLDS_FILE)
 
     assert run_python(folder, "-c", COUNT_AT_EXIT, "test", "suite.yaml", "-q")[-1] == "collected"
 
@@ -116,7 +116,7 @@ def test_a_module_that_cannot_be_looked_at_does_not_fail_the_command(folder):
 
 
 def test_an_installed_package_that_the_user_names_is_code_of_the_user(folder):
-    (folder / "suite.yaml").write_text(SUITE.replace("app.py:agent", "json:dumps"))
+    (folder / "suite.yaml").write_text(SUITE.replace("app.py:agent", "sqlite3:complete_statement"))
 
     assert (
         run_python(folder, "-c", COUNT_AT_EXIT, "test", "suite.yaml", "-q", "--fail-under", "equality=0")[-1]

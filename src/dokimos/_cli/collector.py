@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from dokimos._cli.finalizers import may_notice_end
 from dokimos._runtime.start_collector import start_collector
 
 _PACKAGES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -39,12 +40,22 @@ def skip_last_collections() -> None:
     """Let the process end without collecting garbage, unless code of the user is loaded.
 
     As it ends, Python takes apart all modules and collects what is in cycles, only for the system to take
-    the memory back: a tenth of the CPU of `dokimos evaluators` (`benchmarks/install_budget.py`) and of the
-    start of a suite with a declared agent (`benchmarks/suites_agent.py`). But it also writes out and closes
+    the memory back: a tenth of the CPU of `dokimos evaluators` (`benchmarks/install_budget.py`) and a fifth
+    of that of a suite with a declared agent (`benchmarks/suites_agent.py`). But it also writes out and closes
     files that are still open, which a user's class may rely on.
     """
     with suppress(Exception):  # anything may stand in for a module, also what cannot be looked at
         if not _has_user_code():
+            gc.freeze()
+
+
+def skip_unnoticed_collections() -> None:
+    """Do so with code of the user too, if nothing of it is left whose end could be noticed.
+
+    To be called as the last of what `atexit` calls, since others may open something too.
+    """
+    with suppress(Exception, KeyboardInterrupt):  # Ctrl-C comes too late here
+        if not may_notice_end():
             gc.freeze()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import io
 import os
@@ -128,10 +129,11 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a model wrote must not break an output in cp1252
-    from dokimos._cli.collector import skip_last_collections
+    from dokimos._cli.collector import skip_last_collections, skip_unnoticed_collections
     from dokimos._cli.warning_output import warnings_in_one_line
     from dokimos._runtime.interrupts import end_on_signals, signal_received
 
+    atexit.register(skip_unnoticed_collections)  # before anything of the user's: the first is called last
     end_on_signals(_let_go_of_dead_terminals)
     try:
         with warnings_in_one_line():
