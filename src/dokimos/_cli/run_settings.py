@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dokimos._core.results import ItemResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,9 @@ class RunSettings:
             if value is not None and value is not False and value not in ((), [])
         }
 
-    def keep_items(self, *, all_of_them: bool) -> RunSettings:
+    def keep_items(
+        self, *, all_of_them: bool, on_item_left_out: Callable[[int, ItemResult], None] | None = None
+    ) -> RunSettings:
         """Return these settings for a run that keeps all of its items, or only those that did not pass."""
-        return replace(self, extra={**self.extra, "needs_all_items": all_of_them})
+        chosen = {"needs_all_items": all_of_them, "on_item_left_out": on_item_left_out}
+        return replace(self, extra={**self.extra, **chosen})

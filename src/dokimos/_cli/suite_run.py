@@ -18,6 +18,7 @@ from dokimos._runtime.start_collector import start_collector
 
 if TYPE_CHECKING:
     from dokimos._cli.exit_codes import Criteria
+    from dokimos._cli.item_blocks import ItemBlocks
     from dokimos._cli.run_settings import RunSettings
     from dokimos._core.results import ExperimentResult
     from dokimos.reporting._console import Signs
@@ -40,6 +41,7 @@ def execute_suite(
 ) -> int:
     """Run a suite, present its result, and return the exit code; a run cut short is presented too."""
     from dokimos._cli.exit_codes import Criteria
+    from dokimos._cli.item_blocks import ItemBlocks
     from dokimos._cli.target_experiment import load_target_suite, run_target
     from dokimos._runtime.file_access import files_read
     from dokimos.errors import DokimosError, RunInterrupted
@@ -60,11 +62,15 @@ def execute_suite(
     planned = None if loop is None else estimate_first(target, loop.settings)
     if loop is None or planned is None:
         return 0
-    # Each case is printed unless it is to be quiet; the summary takes those that did not pass.
-    settings = planned.keep_items(all_of_them=bool(outputs) or loop.compares_items or not quiet)
+    verbose = verbose or suite.verbose
+    blocks = None if quiet else ItemBlocks(_signs(), verbose=verbose)
+    settings = planned.keep_items(
+        all_of_them=bool(outputs) or loop.compares_items,
+        on_item_left_out=None if blocks is None else blocks.add,
+    )
 
     def show(result: ExperimentResult) -> None:
-        _print(result, settings, quiet=quiet, verbose=verbose or suite.verbose)
+        _print(result, settings, blocks, verbose=verbose)
         _write(result, outputs, format_, quiet=quiet)
         loop.print_changes(result)
 
@@ -104,39 +110,43 @@ def _write(result: ExperimentResult, outputs: Sequence[str], format_: str | None
             echo(f"Report saved to {path}")
 
 
-def _print(result: ExperimentResult, settings: RunSettings, *, quiet: bool, verbose: bool) -> None:
+def _print(
+    result: ExperimentResult, settings: RunSettings, blocks: ItemBlocks | None, *, verbose: bool
+) -> None:
+    """Print a result; without the blocks of its tests only what the summary has."""
     from dokimos._cli.presentation import show_server_runs
     from dokimos.experiment._fail_fast import NOT_RUN
-    from dokimos.reporting._console import ASCII_SIGNS, Signs
     from dokimos.reporting._worst_items import first_tracebacks
     from dokimos.suites._console import render_not_run, render_skipped, render_summary
 
-    encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
-    signs = Signs() if encoding.startswith("utf") else ASCII_SIGNS
-    if not quiet:
-        _print_items(result, signs, verbose=verbose)
-        _echo(render_skipped(result.metadata.get("skipped") or {}, signs))
+    if blocks is not None:
+        _print_items(result, blocks)
+        _echo(render_skipped(result.metadata.get("skipped") or {}, _signs()))
         if verbose:
-            _echo(render_not_run(result.metadata.get(NOT_RUN) or (), signs))
+            _echo(render_not_run(result.metadata.get(NOT_RUN) or (), _signs()))
     _echo(render_summary(result))
     for warning in result.notices:
         echo(f"! {warning}", err=True)
     if is_debugging():
         for headline, traceback in first_tracebacks(result):
             echo(f"\n{headline}\n{traceback}")
-    if result.run_id is not None and settings.has_journal and not quiet:
+    if result.run_id is not None and settings.has_journal and blocks is not None:
         echo(f"Run {result.run_id}: dokimos show {result.run_id}")
-    show_server_runs(result.server_run_ids, quiet=quiet)
+    show_server_runs(result.server_run_ids, quiet=blocks is None)
 
 
-def _print_items(result: ExperimentResult, signs: Signs, *, verbose: bool) -> None:
-    from dokimos.suites._console import render_item
-
+def _print_items(result: ExperimentResult, blocks: ItemBlocks) -> None:
     for run in result.runs:
-        number = run.index if result.run_count > 1 else None
-        for item in run.item_results:
-            _echo(render_item(item, signs, run=number, verbose=verbose))
+        for lines in blocks.render(run, number=run.index if result.run_count > 1 else None):
+            _echo(lines)
             echo()
+
+
+def _signs() -> Signs:
+    from dokimos.reporting._console import ASCII_SIGNS, Signs
+
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
+    return Signs() if encoding.startswith("utf") else ASCII_SIGNS
 
 
 def _echo(lines: Iterable[Line]) -> None:

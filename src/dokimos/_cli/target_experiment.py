@@ -51,6 +51,7 @@ def run_target(target: str, settings: RunSettings, levels: Sequence[RequiredLeve
         part=None if settings.part is None else Part.of_tree(settings.part),
         reuse=extra.get("reuse"),
         needs_all_items=extra.get("needs_all_items", True),
+        on_item_left_out=extra.get("on_item_left_out"),
         is_sample=bool(extra.get("is_sample")),
     )
     return experiment._launch(launch, options)

@@ -72,6 +72,8 @@ class Repeat:
         self._tally = Tally()
         self._has_reporters = len(state.reporters) > 0
         self._kept = KeptItems.of(state.options, state.record.launch)
+        launch = state.record.launch
+        self._on_item_left_out = None if launch is None else launch.on_item_left_out
         self._items: list[ItemResult] = []
         """In the order in which they ended; by their indexes in a dictionary, a million took 80 MB more."""
         self._server_run_ids: tuple[str, ...] = ()
@@ -95,7 +97,8 @@ class Repeat:
         if self._record.redact is not None or state.evaluators is None:
             return None
         names = [evaluator.name for evaluator in state.evaluators]
-        loaded = KeptItems.ALL if self._has_reporters else self._kept
+        is_each_wanted = self._has_reporters or self._on_item_left_out is not None
+        loaded = KeptItems.ALL if is_each_wanted else self._kept
         return self._record.finished.counter(names, self._tally, loaded=loaded, hand_on=self._hand_on)
 
     async def run(self) -> RunStatus:
@@ -342,6 +345,8 @@ class Repeat:
         kept = self._kept
         if kept is _ALL or (kept is _PROBLEMS and is_problem(item.outcome, item.eval_results)):
             self._items.append(item)
+        elif self._on_item_left_out is not None:
+            self._on_item_left_out(self._repeat_index, item)
         if self._has_reporters:
             place = (self._repeat_index, item.index)
             was_reported = self._record.finished.has_output(place)

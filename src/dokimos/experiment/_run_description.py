@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from dokimos.experiment._run_part import Part
 from dokimos.experiment._run_provenance import scrub_command
 
 if TYPE_CHECKING:
+    from dokimos._core.results import ItemResult
     from dokimos.experiment._experiment import Experiment
 
 
@@ -31,6 +32,8 @@ class Launch:
     """Where outputs come from that need not be made again."""
     needs_all_items: bool = True
     """Whether the command wants all items in the result, and not only those that `is_problem` is true of."""
+    on_item_left_out: Callable[[int, ItemResult], None] | None = None
+    """Is called with each item that the result will not hold, and before it with the index of its repeat."""
     is_sample: bool = False
     """Whether a few items are run for an estimate, which nobody resumes."""
 

@@ -39,8 +39,7 @@ def render_item(
     item: ItemResult, signs: Signs, *, run: int | None = None, verbose: bool = False
 ) -> Iterator[Line]:
     """Yield the block of one test."""
-    repeat = "" if run is None else f" (run {run + 1})"
-    yield Line(f'Test: "{item.key}"{repeat}')
+    yield Line(f'Test: "{item.key}"{render_repeat(run)}')
     turns = item.actual_outputs.get(TURNS)
     if isinstance(turns, Sequence) and not isinstance(turns, str):
         yield from _render_turns(turns, verbose)
@@ -53,6 +52,11 @@ def render_item(
     yield from _render_tool_calls(item, signs)
     yield from _render_metrics(item, signs)
     yield _render_verdict(item)
+
+
+def render_repeat(run: int | None) -> str:
+    """Return what the first line of a test says of its repeat."""
+    return "" if run is None else f" (run {run + 1})"
 
 
 def render_summary(result: ExperimentResult) -> Iterator[Line]:
