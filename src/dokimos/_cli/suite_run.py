@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -42,9 +42,8 @@ def execute_suite(
     """Run a suite, present its result, and return the exit code; a run cut short is presented too."""
     from dokimos._cli.exit_codes import Criteria
     from dokimos._cli.item_blocks import ItemBlocks
-    from dokimos._cli.target_experiment import load_target_suite, run_target
+    from dokimos._cli.target_experiment import load_target_suite
     from dokimos._runtime.file_access import files_read
-    from dokimos.errors import DokimosError, RunInterrupted
     from dokimos.experiment._required_levels import parse_levels
 
     files_read.start()
@@ -74,6 +73,15 @@ def execute_suite(
         _write(result, outputs, format_, quiet=quiet)
         loop.print_changes(result)
 
+    return _exit_code(_run_and_show(target, settings, show), criteria)
+
+
+def _run_and_show(
+    target: str, settings: RunSettings, show: Callable[[ExperimentResult], None]
+) -> ExperimentResult:
+    from dokimos._cli.target_experiment import run_target
+    from dokimos.errors import DokimosError, RunInterrupted
+
     start_collector.resume()
     try:
         result = run_target(target, settings)
@@ -82,7 +90,7 @@ def execute_suite(
             show(cut_short.result)
         raise
     show(result)
-    return _exit_code(result, criteria)
+    return result
 
 
 def _check_outputs(outputs: Sequence[str], format_: str | None) -> None:
