@@ -24,10 +24,9 @@ from dokimos.server._services.online.enabled_rules import (
     read_rule,
 )
 from dokimos.server._services.online.matched_spans import CLOCK_SLACK, find_due_traces, find_quiet_traces
-from dokimos.server._services.online.span_matching import TraceMatches, match_traces
+from dokimos.server._services.online.span_matching import TraceMatches, match_traces, store_matches
 from dokimos.server._services.online.trace_jobs import (
     clear_match_due,
-    insert_jobs,
     list_rules_with_jobs,
     remove_jobs_of_rule,
     set_quiet_due,
@@ -113,7 +112,7 @@ class OnlineMatching:
         quiet_at = None
         if any(rule.waits and rule.concerns(trace.project_id, trace.tenant_id) for rule in rules):
             quiet_at = now() + int(self._settings.quiet_seconds * SECOND)
-        insert_jobs(connection, matches.jobs)
+        store_matches(connection, [matches])
         clear_match_due(connection, trace, quiet_at)
 
     async def _match_quiet(self) -> int:
@@ -146,7 +145,7 @@ class OnlineMatching:
             return 0
         times, rule = (fill.from_at, fill.to_at), make_rule(row)
         step = await self._traces.read(partial(try_rule, rule=rule, times=times, after=fill.after), Lane.WORK)
-        count = await self._traces.write(partial(insert_jobs, jobs=step.jobs))
+        count = await self._traces.write(partial(store_matches, matches=step.matches))
         # After the jobs: what a server that is killed in between did is done again, and adds nothing.
         await self._database.write(
             partial(note_progress, fill_id=fill.id, after=step.last, traces=step.traces, jobs=count)
@@ -173,5 +172,5 @@ class OnlineMatching:
 
 
 def _store_quiet(connection: Connection, matches: TraceMatches) -> None:
-    insert_jobs(connection, matches.jobs)
+    store_matches(connection, [matches])
     set_quiet_due(connection, matches.trace, None)

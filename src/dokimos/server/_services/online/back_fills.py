@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from dokimos.server._services.online.eval_rules import find_rule, find_writable_
 from dokimos.server._services.online.matched_spans import IS_THERE
 from dokimos.server._services.online.rules_changed import RulesChanged
 from dokimos.server._services.online.scored_cases import TraceTooLarge, build_case, load_scored_spans
-from dokimos.server._services.online.span_matching import match_traces
+from dokimos.server._services.online.span_matching import TraceMatches, match_traces
 from dokimos.server._services.online.trace_jobs import NewEvalJob
 
 TRACES_AT_ONCE: Final = 50
@@ -127,20 +127,30 @@ class TrialStep:
 
     last: str | None
     """The trace to go on behind, None where there are no more."""
-    traces: int
-    matched: int
-    """Spans, traces or sessions that match, sampled or not."""
-    jobs: tuple[NewEvalJob, ...]
-    """Those that would have been scored."""
+    matches: Sequence[TraceMatches]
+    """What the rule makes of each of them, in their order."""
+
+    @property
+    def traces(self) -> int:
+        """How many traces these are."""
+        return len(self.matches)
+
+    @property
+    def matched(self) -> int:
+        """How many spans, traces or sessions match, sampled or not."""
+        return sum(each.matched for each in self.matches)
+
+    @property
+    def jobs(self) -> Iterator[NewEvalJob]:
+        """Those that would have been scored."""
+        return (job for each in self.matches for job in each.jobs)
 
 
 def try_rule(connection: Connection, rule: EvalRule, times: tuple[int, int], after: str | None) -> TrialStep:
     """Hold a rule against some stored traces; nothing is stored."""
     traces = find_traces(connection, rule, times, after, TRACES_AT_ONCE)
-    matches = match_traces(connection, traces, [rule])
-    jobs = tuple(job for each in matches for job in each.jobs)
     last = traces[-1].id if len(traces) == TRACES_AT_ONCE else None
-    return TrialStep(last, len(traces), sum(each.matched for each in matches), jobs)
+    return TrialStep(last, match_traces(connection, traces, [rule]))
 
 
 def measure_texts(connection: Connection, jobs: Sequence[NewEvalJob], scope: str) -> list[int]:

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Row
 from dokimos.server._services.online.enabled_rules import EvalRule
 from dokimos.server._services.online.matched_spans import StoredSpan, find_spans, read_spans
 from dokimos.server._services.online.rule_sampling import is_sampled
-from dokimos.server._services.online.trace_jobs import NewEvalJob
+from dokimos.server._services.online.session_chances import PassedSession, note_passed
+from dokimos.server._services.online.trace_jobs import SESSION, NewEvalJob, insert_jobs
 from dokimos.server._services.traces.span_pages import batch_traces
 
 _Spans: TypeAlias = Mapping[tuple[str, str], StoredSpan]
@@ -27,6 +28,17 @@ class TraceMatches:
     """Spans, traces or sessions that match, sampled or not."""
     jobs: tuple[NewEvalJob, ...]
     """Those that were sampled."""
+    passed: tuple[PassedSession, ...] = ()
+    """The sessions that were not."""
+
+
+def store_matches(connection: Connection, matches: Iterable[TraceMatches]) -> int:
+    """Store what rules make of traces, one after the other; return how many jobs are new."""
+    count = 0
+    for each in matches:
+        count += insert_jobs(connection, each.jobs)
+        note_passed(connection, each.passed)
+    return count
 
 
 def match_traces(
@@ -103,6 +115,7 @@ class _Matching:
     """For rules of whole traces, the span that matches and has the highest rate, and that; the first such."""
     _targets: set[tuple[str, str]] = field(default_factory=set)
     _jobs: dict[tuple[str, str], NewEvalJob] = field(default_factory=dict)
+    _passed: list[PassedSession] = field(default_factory=list)
 
     def add(self, span: StoredSpan) -> None:
         """Note a span, whether or not rules match it."""
@@ -133,10 +146,11 @@ class _Matching:
             if rule.scope == "session":
                 if self.trace.session_id is None:
                     continue
-                target = f"session/{self.trace.tenant_key}/{self.trace.session_id}"
+                target = f"{SESSION}{self.trace.tenant_key}/{self.trace.session_id}"
             assert self._root is not None
             self._sample(rule, span, self._root, target)
-        return TraceMatches(self.trace, len(self._targets), tuple(self._jobs.values()))
+        jobs = tuple(self._jobs.values())
+        return TraceMatches(self.trace, len(self._targets), jobs, tuple(self._passed))
 
     def _sample(self, rule: EvalRule, span: StoredSpan, scored: StoredSpan, target: str) -> None:
         self._targets.add((rule.id, target))
@@ -144,6 +158,8 @@ class _Matching:
         session = rule.scope == "session"
         key = f"{self.trace.tenant_key}/{self.trace.session_id if session else self.trace.trace_id}"
         if not is_sampled(key, probability):
+            if session:
+                self._passed.append(PassedSession(rule.id, target, self.trace.id, span.received_at))
             return
         known = self._jobs.get((rule.id, target))
         if known is not None and known.probability >= probability:
