@@ -24,7 +24,12 @@ from dokimos.server._services.online.enabled_rules import (
     read_rule,
 )
 from dokimos.server._services.online.matched_spans import CLOCK_SLACK, find_due_traces, find_quiet_traces
-from dokimos.server._services.online.span_matching import TraceMatches, match_traces, store_matches
+from dokimos.server._services.online.span_matching import (
+    TraceMatches,
+    find_waited_for,
+    match_traces,
+    store_matches,
+)
 from dokimos.server._services.online.trace_jobs import (
     clear_match_due,
     list_rules_with_jobs,
@@ -103,17 +108,18 @@ class OnlineMatching:
         rules = await self._read_rules(due)
         for batch in batch_traces(due):
             match = partial(match_traces, traces=batch, rules=rules, only_new=True)
-            for matches in await self._traces.read(match, Lane.WORK):
-                await self._traces.write(partial(self._store_new, matches=matches, rules=rules))
+            matched = await self._traces.read(match, Lane.WORK)
+            look = partial(find_waited_for, traces=batch, rules=rules)
+            waited_for = await self._traces.read(look, Lane.WORK)
+            for matches in matched:
+                waits = matches.trace.id in waited_for
+                await self._traces.write(partial(self._store_new, matches=matches, waits=waits))
         return len(due)
 
-    def _store_new(self, connection: Connection, matches: TraceMatches, rules: Sequence[EvalRule]) -> None:
-        trace = matches.trace
-        quiet_at = None
-        if any(rule.waits and rule.concerns(trace.project_id, trace.tenant_id) for rule in rules):
-            quiet_at = now() + int(self._settings.quiet_seconds * SECOND)
+    def _store_new(self, connection: Connection, matches: TraceMatches, waits: bool) -> None:
+        quiet_at = now() + int(self._settings.quiet_seconds * SECOND) if waits else None
         store_matches(connection, [matches])
-        clear_match_due(connection, trace, quiet_at)
+        clear_match_due(connection, matches.trace, quiet_at)
 
     async def _match_quiet(self) -> int:
         """Hold the rules that wait against traces for which nothing more has come."""
@@ -150,7 +156,7 @@ class OnlineMatching:
         await self._database.write(
             partial(note_progress, fill_id=fill.id, after=step.last, traces=step.traces, jobs=count)
         )
-        return step.traces
+        return step.traces + step.others
 
     async def _read_rules(self, traces: Sequence[Row[Any]]) -> Sequence[EvalRule]:
         """Return all enabled rules: a trace may have spans of several projects."""

@@ -9,7 +9,12 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, Row
 
 from dokimos.server._services.online.enabled_rules import EvalRule
-from dokimos.server._services.online.matched_spans import StoredSpan, find_spans, read_spans
+from dokimos.server._services.online.matched_spans import (
+    StoredSpan,
+    find_projects,
+    find_spans,
+    read_spans,
+)
 from dokimos.server._services.online.rule_sampling import is_sampled
 from dokimos.server._services.online.session_chances import PassedSession, note_passed
 from dokimos.server._services.online.trace_jobs import SESSION, NewEvalJob, insert_jobs
@@ -61,6 +66,29 @@ def match_traces(
         for spans in read_spans(connection, batch, since=since):
             _match_page(connection, concerned, spans, only_new)
     return [each.finish() for each in matchings]
+
+
+def find_waited_for(
+    connection: Connection, traces: Sequence[Row[Any]], rules: Sequence[EvalRule]
+) -> set[str]:
+    """Return the ids of the rows of traces that rules are held against again when nothing more comes.
+
+    Those are the ones with a span of the project of such a rule, whichever project the trace is counted to.
+    """
+    waiting = [rule for rule in rules if rule.waits]
+    found = {
+        trace.id
+        for trace in traces
+        if any(rule.concerns(trace.project_id, trace.tenant_id) for rule in waiting)
+    }
+    others = [trace for trace in traces if trace.id not in found and _rules_of(trace, waiting)]
+    if others:
+        has_spans_of = find_projects(connection, others, {rule.project_id for rule in waiting})
+        for trace in others:
+            projects = has_spans_of.get(trace.id, ())
+            if any(rule.project_id in projects for rule in _rules_of(trace, waiting)):
+                found.add(trace.id)
+    return found
 
 
 def _rules_of(trace: Row[Any], rules: Iterable[EvalRule]) -> list[EvalRule]:
