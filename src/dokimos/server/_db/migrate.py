@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlalchemy import Connection, inspect
 
-HEAD: Final = "0007"
+HEAD: Final = "0008"
 """The newest migration of the server's tables; a test compares it with the scripts."""
 TRACE_HEAD: Final = "0004"
 """The newest migration of the tables of traces."""

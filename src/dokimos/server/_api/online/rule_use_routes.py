@@ -134,7 +134,7 @@ async def get_stats(
     within = (0.0, 1.0) if judge is None else (judge.min_score, judge.max_score)
     is_cut = len(jobs) > _MAX_SCORES
     stats = await asyncio.to_thread(summarize_jobs, jobs[:_MAX_SCORES], within=within, is_cut=is_cut)
-    reviews = await store.read(lambda connection: summarize_reviews(connection, caller, rule, times))
+    reviews = await store.read(lambda connection: summarize_reviews(connection, caller, rule, times, jobs))
     return {
         "from": format_time(times[0]),
         "to": format_time(times[1]),

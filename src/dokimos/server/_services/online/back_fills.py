@@ -24,6 +24,8 @@ from dokimos.server._services.online.span_matching import TraceMatches, match_tr
 from dokimos.server._services.online.trace_jobs import NewEvalJob
 
 TRACES_AT_ONCE: Final = 50
+MEASURED_SPANS: Final = 10_000
+"""After so many, a forecast looks at no further traces or sessions: somebody waits for it."""
 OTHERS_AT_ONCE: Final = 200
 """Traces of other projects that are looked at for spans of a rule's project."""
 _FILL: Final = TRACE_EVAL_BACK_FILLS.c
@@ -199,8 +201,12 @@ def try_rule(
 
 def measure_texts(connection: Connection, jobs: Sequence[NewEvalJob], scope: str) -> list[int]:
     """Return for some jobs how many characters a judge would be shown."""
-    lengths = []
+    lengths: list[int] = []
+    count = 0
     for _, spans in load_scored_spans(connection, jobs, scope):
+        count += sum(map(len, spans))
+        if count > MEASURED_SPANS and lengths:
+            break
         try:
             case = build_case(spans, scope)
         except TraceTooLarge:  # which no judge is shown

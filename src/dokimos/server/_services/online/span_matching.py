@@ -17,7 +17,7 @@ from dokimos.server._services.online.matched_spans import (
 )
 from dokimos.server._services.online.rule_sampling import is_sampled
 from dokimos.server._services.online.session_chances import PassedSession, note_passed
-from dokimos.server._services.online.trace_jobs import SESSION, NewEvalJob, insert_jobs
+from dokimos.server._services.online.trace_jobs import SESSION, NewEvalJob, StoredJobs, insert_jobs
 from dokimos.server._services.traces.span_pages import batch_traces
 
 _Spans: TypeAlias = Mapping[tuple[str, str], StoredSpan]
@@ -37,13 +37,13 @@ class TraceMatches:
     """The sessions that were not."""
 
 
-def store_matches(connection: Connection, matches: Iterable[TraceMatches]) -> int:
-    """Store what rules make of traces, one after the other; return how many jobs are new."""
-    count = 0
+def store_matches(connection: Connection, matches: Iterable[TraceMatches]) -> StoredJobs:
+    """Store what rules make of traces, one after the other."""
+    stored = StoredJobs()
     for each in matches:
-        count += insert_jobs(connection, each.jobs)
+        stored += insert_jobs(connection, each.jobs)
         note_passed(connection, each.passed)
-    return count
+    return stored
 
 
 def match_traces(

@@ -50,20 +50,33 @@ class NewEvalJob:
     observed_at: int
 
 
-def insert_jobs(connection: Connection, jobs: Sequence[NewEvalJob]) -> int:
-    """Insert jobs that are not there yet; return how many those were.
+@dataclass(frozen=True, slots=True)
+class StoredJobs:
+    """What became of jobs that were to be inserted."""
+
+    new: int = 0
+    """Those that were not there yet."""
+    raised: tuple[NewEvalJob, ...] = ()
+    """Those that were, and have their higher probability from now on."""
+
+    def __add__(self, other: StoredJobs) -> StoredJobs:
+        return StoredJobs(self.new + other.new, self.raised + other.raised)
+
+
+def insert_jobs(connection: Connection, jobs: Sequence[NewEvalJob]) -> StoredJobs:
+    """Insert jobs that are not there yet.
 
     One that is there, and that the rule would sample with a higher probability now, has that from now on:
     whatever is sampled with a lower one is sampled with it too, and all that it adds counts with it.
     """
     if not jobs:
-        return 0
+        return StoredJobs()
     insert = INSERTS[connection.dialect.name]
     configs = {config_id(job.config): job.config for job in jobs}
     for key in sorted(configs):  # in one order in all servers
         row = insert(TRACE_EVAL_CONFIGS).values(id=key, config=configs[key])
         connection.execute(row.on_conflict_do_nothing())
-    moment, count = now(), 0
+    moment, count, raised = now(), 0, list[NewEvalJob]()
     ordered = sorted(jobs, key=lambda job: (job.rule_id, job.target))
     for job, job_id in zip(ordered, new_ids(len(ordered)), strict=True):
         row = insert(TRACE_EVAL_JOBS).values(
@@ -86,9 +99,9 @@ def insert_jobs(connection: Connection, jobs: Sequence[NewEvalJob]) -> int:
         if connection.execute(row.on_conflict_do_nothing()).rowcount:
             count += 1
             _place_session(connection, job)
-        else:
-            _raise_probability(connection, job)
-    return count
+        elif _raise_probability(connection, job):
+            raised.append(job)
+    return StoredJobs(count, tuple(raised))
 
 
 def _place_session(connection: Connection, job: NewEvalJob) -> None:
@@ -102,7 +115,7 @@ def _place_session(connection: Connection, job: NewEvalJob) -> None:
         connection.execute(change.values(observed_at=first, first_probability=0.0))
 
 
-def _raise_probability(connection: Connection, job: NewEvalJob) -> None:
+def _raise_probability(connection: Connection, job: NewEvalJob) -> bool:
     is_lower = (
         _JOB.rule_id == job.rule_id,
         _JOB.target == job.target,
@@ -111,7 +124,8 @@ def _raise_probability(connection: Connection, job: NewEvalJob) -> None:
     values: dict[str, Any] = {"probability": job.probability, "stratum": job.stratum}
     if job.target.startswith(SESSION):
         values["first_probability"] = func.coalesce(_JOB.first_probability, _JOB.probability)
-    connection.execute(update(TRACE_EVAL_JOBS).where(*is_lower).values(values))
+    change = update(TRACE_EVAL_JOBS).where(*is_lower).values(values)
+    return connection.execute(change).rowcount > 0
 
 
 def read_eval_jobs(
@@ -259,7 +273,7 @@ def read_scores(
     connection: Connection, principal: Principal, rule_id: str, times: tuple[int, int], most: int
 ) -> Sequence[Row[Any]]:
     """Return what became of the jobs of a rule whose spans came within some time, the latest first."""
-    columns = (_JOB.trace, _JOB.status, _JOB.score, _JOB.success, _JOB.probability)
+    columns = (_JOB.target, _JOB.trace, _JOB.status, _JOB.score, _JOB.success, _JOB.probability)
     query: Select[Any] = (
         select(*columns)
         .where(
