@@ -1,7 +1,9 @@
 """Sessions count by their first chance to be scored, whichever of their traces had them scored."""
 
+import random
+
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from tests.server.alert_traces import ALERTS, add_alert, set_after, watch
 from tests.server.eval_rules import (
     RULES,
@@ -17,8 +19,11 @@ from tests.server.eval_rules import (
 )
 
 from dokimos.server._db.clock import format_time, now
-from dokimos.server._db.trace_tables import TRACE_EVAL_CHANCES
+from dokimos.server._db.trace_tables import TRACE_EVAL_CHANCES, TRACE_EVAL_JOBS, TRACES
 from dokimos.server._online_settings import OnlineSettings
+from dokimos.server._services.online.rule_sampling import is_sampled
+from dokimos.server._services.online.session_chances import PassedSession, note_passed
+from dokimos.server._services.online.trace_jobs import NewEvalJob, insert_jobs
 
 ONLINE = OnlineSettings(
     poll_seconds=0.05, quiet_seconds=0.1, alert_wait_seconds=0.0, alert_poll_seconds=3600.0
@@ -156,3 +161,45 @@ def test_what_a_rule_passed_over_goes_with_the_trace(api, project, rule):
         assert api.delete(f"/api/v1/traces/{trace}").status_code == 204
 
     wait_until(lambda: not chances(api))
+
+
+def test_whatever_the_order_of_its_chances_a_session_has_the_best_one_and_the_time_of_the_first(api):
+    project = project_of(api)
+    export(api, span())
+    chance = random.Random(7)
+    drawn = {
+        f"session//{number}": [chance.choice((0.1, 0.3, 0.6, 1.0)) for _ in range(chance.randint(1, 4))]
+        for number in range(60)
+    }
+
+    def offer(connection):
+        trace = connection.execute(select(TRACES.c.id)).scalar_one()
+        for target, rates in drawn.items():
+            for at, rate in enumerate(rates):
+                if is_sampled(target, rate):
+                    job = NewEvalJob(
+                        rule_id=project, target=target, trace=trace, span_id="", tenant=None,
+                        project_id=project, evaluator_name="", config="{}", probability=rate, stratum=None,
+                        observed_at=at,
+                    )  # fmt: skip
+                    insert_jobs(connection, [job])
+                else:
+                    note_passed(connection, [PassedSession(project, target, trace, at)])
+        columns = ("target", "probability", "first_probability", "observed_at")
+        jobs = connection.execute(select(*(TRACE_EVAL_JOBS.c[name] for name in columns))).all()
+        passed = connection.execute(select(TRACE_EVAL_CHANCES.c.target, TRACE_EVAL_CHANCES.c.observed_at))
+        found = {tuple(row) for row in jobs}, {tuple(row) for row in passed}
+        connection.execute(delete(TRACE_EVAL_JOBS))  # of no rule
+        connection.execute(delete(TRACE_EVAL_CHANCES))
+        return found
+
+    expected = set(), set()
+    for target, rates in drawn.items():
+        best = max(rates)
+        if not is_sampled(target, best):
+            expected[1].add((target, 0))
+            continue
+        first = rates[0] if is_sampled(target, rates[0]) else 0.0
+        expected[0].add((target, best, None if first == best else first, 0))
+    assert all(expected)
+    assert api.portal.call(api.app.state.traces.write, offer) == expected
