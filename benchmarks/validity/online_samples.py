@@ -55,10 +55,10 @@ def online_table(repetitions: int) -> Table:
         "Online evaluation: figures from samples whose chances rise later",
         "Sessions are sampled at 25 %, and again at 80 to 100 % where one of their traces fails, at once or "
         "later; traces are sampled at 25 %, and some of them again by a back-fill at 75 %. What is said of "
-        "all of them, sampled or not, has no bias (at most 0.003, and three standard errors), and its 95 % "
-        f"interval contains the true value in 93 to 97 % of {repetitions:,} simulations of {SCORED} sessions "
-        "or traces. The last column is the error if each score kept the weight, or in the second row the "
-        "time, with which it came.",
+        "all of them, sampled or not, is off by at most 0.003 on average (and three standard errors), and "
+        f"its 95 % interval contains the true value in 93 to 97 % of {repetitions:,} simulations of {SCORED} "
+        "sessions or traces. The last column is the error if each score kept the weight, or in the second "
+        "row the time, with which it came.",
         ("figure", "mean error", "covered", "mean error without later weights"),
         tuple(online_row(name, cases, repetitions) for name, cases in DESIGNS.items()),
     )
