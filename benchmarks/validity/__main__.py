@@ -20,6 +20,7 @@ from few_labels import changed_labels_table, corrected_table, labels_alone_table
 from few_scores import few_scores_table
 from gates import gate_table
 from monitoring import delay_table, detector_table, process_table
+from online_samples import online_table
 from plans import plan_table
 from planted import power_table
 from run_labels import agreement_table, needed_table, queue_table, run_rate_table
@@ -52,6 +53,7 @@ PARTS: dict[str, tuple[Callable[[int], Table], int, int]] = {
     "yearly": (yearly_table, 1_000, 60),
     "yearly-delays": (yearly_delay_table, 200, 20),
     "weighted": (weighted_table, 2_000, 200),
+    "online": (online_table, 1_500, 100),
 }
 """Each part with its repetitions, and those of a quick run."""
 

@@ -29,7 +29,7 @@ def test_what_was_deleted_is_neither_matched_nor_shown_to_a_judge(serve):
         found = [
             matched_spans.find_due_traces(connection, 10),
             matched_spans.find_quiet_traces(connection, 10, 0),
-            back_fills.find_traces(connection, rule, ALWAYS, None, 10),
+            back_fills.find_traces(connection, rule, ALWAYS, None, 10).traces,
         ]
         job = SimpleNamespace(trace=left, span_id=f"{1:016x}")
         deleted = SimpleNamespace(trace=gone[0], span_id=f"{1:016x}")

@@ -1,4 +1,4 @@
-"""Traces of more spans than a rule scores together: an error, and no score of some of them."""
+"""Traces and sessions of more than a rule scores together: an error, and no score of some of it."""
 
 import pytest
 from tests.server.eval_rules import RULES, add_rule, contains, export, project_of, span, wait_for_jobs
@@ -43,3 +43,24 @@ def test_a_forecast_leaves_out_what_no_judge_is_shown(api):
     answer = api.post(f"{RULES.format(project)}/dry-run", json=body)
 
     assert (answer.status_code, answer.json()["matchCount"]) == (200, 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "number", "what"),
+    [("MAX_TRACES", LIMIT, f"{LIMIT} traces"), ("MAX_SESSION_SPANS", 2 * LIMIT, f"{2 * LIMIT} spans")],
+)
+def test_a_session_of_too_many_traces_or_spans_has_an_error_and_others_are_scored_as_a_whole(
+    api, monkeypatch, limit, number, what
+):
+    monkeypatch.setattr(f"dokimos.server._services.online.scored_cases.{limit}", number)
+    project = project_of(api)
+    for session, traces in (("fits", LIMIT), ("large", LIMIT + 1)):
+        export(api, *(one for _ in range(traces) for one in run_of(2, **{"session.id": session})))
+    rule = add_rule(api, project, contains(matchValue="agent", scope="session"))["id"]
+    path = f"{RULES.format(project)}/{rule}/back-fill"
+    assert api.post(path, json={"from": "2020-01-01T00:00:00Z"}).status_code == 202
+
+    jobs = {job["target"]: job for job in wait_for_jobs(api, 2)}
+    assert jobs["session//fits"]["score"] == 1.0
+    assert (jobs["session//large"]["status"], jobs["session//large"]["score"]) == ("FAILED", None)
+    assert f"The session has more than {what}" in jobs["session//large"]["last_error"]

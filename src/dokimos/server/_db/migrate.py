@@ -9,9 +9,9 @@ from typing import Final
 
 from sqlalchemy import Connection, inspect
 
-HEAD: Final = "0007"
+HEAD: Final = "0008"
 """The newest migration of the server's tables; a test compares it with the scripts."""
-TRACE_HEAD: Final = "0003"
+TRACE_HEAD: Final = "0004"
 """The newest migration of the tables of traces."""
 _LOGGER: Final = logging.getLogger("dokimos.server")
 _LOCK: Final = 0x646F6B69  # any number that is ours: one server migrates at a time

@@ -97,10 +97,12 @@ TRACE_EVAL_REVIEWS: Final = Table(
     Column("tenant_id", Text),  # whose trace it is
     Column("day", LONG, nullable=False),  # on which it was scored: the limit of a rule is one of each day
     Column("failed", Flag, nullable=False),
-    # With which it came into the queue: that of being sampled, times that of being chosen among the scores.
+    # With which it came into the queue: that of being sampled by now, times that of being chosen among the
+    # scores.
     Column("probability", NUMBER, nullable=False),
     Column("observed_at", TIME, nullable=False),  # when the span was received
     Column("created_at", TIME, nullable=False),
+    Column("chosen_probability", NUMBER),  # that of being chosen; an earlier version leaves it out
     Index(None, "rule_id", "day"),
     Index(None, "rule_id", "observed_at"),
     Index(None, "item_id"),

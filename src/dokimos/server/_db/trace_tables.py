@@ -271,6 +271,9 @@ TRACE_EVAL_JOBS: Final = Table(
     Column("completed_at", TIME),
     Column("batch", Id),  # in which it is being scored
     Column("lease", Text),  # that of the batch
+    # Of a session: the probability of its first chance, 0 where a later one had it scored; None where that is
+    # `probability`, which later chances raise.
+    Column("first_probability", NUMBER),
     UniqueConstraint("rule_id", "target"),
     Index(None, "trace"),
     Index(None, "rule_id", "observed_at"),
@@ -297,6 +300,19 @@ TRACE_EVAL_JOBS: Final = Table(
         postgresql_where=text("batch IS NOT NULL"),
     ),
     sqlite_strict=True,
+)
+
+TRACE_EVAL_CHANCES: Final = Table(
+    "trace_eval_chances",
+    TRACE_METADATA,
+    # Sessions that rules have matched and not sampled so far: when each had its first chance.
+    Column("rule_id", Id, primary_key=True),
+    Column("target", Text, primary_key=True),  # as in `trace_eval_jobs`
+    Column("trace", Id, ForeignKey("traces.id", ondelete="CASCADE"), nullable=False),  # that of this chance
+    Column("observed_at", TIME, nullable=False),  # when its span was received
+    Index(None, "trace"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
 )
 
 SPAN_LOGS: Final = Table(

@@ -32,7 +32,8 @@ class LoadedJobs:
     def __init__(self, jobs: Sequence[Row[Any]], scope: str, most: int, read: Read) -> None:
         self._waiting = deque(jobs)
         self._scope = scope
-        self._most = most
+        # A session is read by itself, and may be large: reading ahead would gain nothing.
+        self._most = 1 if scope == "session" else most
         self._read = read
         self._loaded: deque[tuple[Row[Any], list[list[Span]]]] = deque()
         self._lock = asyncio.Lock()

@@ -24,10 +24,16 @@ from dokimos.server._services.online.enabled_rules import (
     read_rule,
 )
 from dokimos.server._services.online.matched_spans import CLOCK_SLACK, find_due_traces, find_quiet_traces
-from dokimos.server._services.online.span_matching import TraceMatches, match_traces
+from dokimos.server._services.online.rule_reviews import raise_reviews
+from dokimos.server._services.online.span_matching import (
+    TraceMatches,
+    find_waited_for,
+    match_traces,
+    store_matches,
+)
 from dokimos.server._services.online.trace_jobs import (
+    StoredJobs,
     clear_match_due,
-    insert_jobs,
     list_rules_with_jobs,
     remove_jobs_of_rule,
     set_quiet_due,
@@ -104,17 +110,25 @@ class OnlineMatching:
         rules = await self._read_rules(due)
         for batch in batch_traces(due):
             match = partial(match_traces, traces=batch, rules=rules, only_new=True)
-            for matches in await self._traces.read(match, Lane.WORK):
-                await self._traces.write(partial(self._store_new, matches=matches, rules=rules))
+            matched = await self._traces.read(match, Lane.WORK)
+            look = partial(find_waited_for, traces=batch, rules=rules)
+            waited_for = await self._traces.read(look, Lane.WORK)
+            for matches in matched:
+                waits = matches.trace.id in waited_for
+                store = partial(self._store_new, matches=matches, waits=waits)
+                await self._raise_reviews(await self._traces.write(store))
         return len(due)
 
-    def _store_new(self, connection: Connection, matches: TraceMatches, rules: Sequence[EvalRule]) -> None:
-        trace = matches.trace
-        quiet_at = None
-        if any(rule.waits and rule.concerns(trace.project_id, trace.tenant_id) for rule in rules):
-            quiet_at = now() + int(self._settings.quiet_seconds * SECOND)
-        insert_jobs(connection, matches.jobs)
-        clear_match_due(connection, trace, quiet_at)
+    def _store_new(self, connection: Connection, matches: TraceMatches, waits: bool) -> StoredJobs:
+        quiet_at = now() + int(self._settings.quiet_seconds * SECOND) if waits else None
+        stored = store_matches(connection, [matches])
+        clear_match_due(connection, matches.trace, quiet_at)
+        return stored
+
+    async def _raise_reviews(self, stored: StoredJobs) -> None:
+        """Raise the probabilities in the review queue of what has a higher one now, which is seldom."""
+        if stored.raised:
+            await self._database.write(partial(raise_reviews, jobs=stored.raised))
 
     async def _match_quiet(self) -> int:
         """Hold the rules that wait against traces for which nothing more has come."""
@@ -133,7 +147,7 @@ class OnlineMatching:
         for batch in batch_traces(still):
             match = partial(match_traces, traces=batch, rules=waiting)
             for matches in await self._traces.read(match, Lane.WORK):
-                await self._traces.write(partial(_store_quiet, matches=matches))
+                await self._raise_reviews(await self._traces.write(partial(_store_quiet, matches=matches)))
         return len(quiet)
 
     async def _back_fill(self) -> int:
@@ -146,12 +160,13 @@ class OnlineMatching:
             return 0
         times, rule = (fill.from_at, fill.to_at), make_rule(row)
         step = await self._traces.read(partial(try_rule, rule=rule, times=times, after=fill.after), Lane.WORK)
-        count = await self._traces.write(partial(insert_jobs, jobs=step.jobs))
+        stored = await self._traces.write(partial(store_matches, matches=step.matches))
+        await self._raise_reviews(stored)
         # After the jobs: what a server that is killed in between did is done again, and adds nothing.
         await self._database.write(
-            partial(note_progress, fill_id=fill.id, after=step.last, traces=step.traces, jobs=count)
+            partial(note_progress, fill_id=fill.id, after=step.last, traces=step.traces, jobs=stored.new)
         )
-        return step.traces
+        return step.traces + step.others
 
     async def _read_rules(self, traces: Sequence[Row[Any]]) -> Sequence[EvalRule]:
         """Return all enabled rules: a trace may have spans of several projects."""
@@ -172,6 +187,7 @@ class OnlineMatching:
             raise
 
 
-def _store_quiet(connection: Connection, matches: TraceMatches) -> None:
-    insert_jobs(connection, matches.jobs)
+def _store_quiet(connection: Connection, matches: TraceMatches) -> StoredJobs:
+    stored = store_matches(connection, [matches])
     set_quiet_due(connection, matches.trace, None)
+    return stored

@@ -35,7 +35,7 @@ async def queue_scores(database: Database, traces: Database, batch: Row[Any], in
     if not await insist(lambda: database.read(partial(has_review, rule_id=batch.rule_id), Lane.WORK)):
         return
     jobs = await insist(lambda: traces.read(partial(read_scored_jobs, batch=batch.id), Lane.WORK))
-    choose = partial(choose_jobs, rule_id=batch.rule_id, jobs=jobs)
+    choose = partial(choose_jobs, rule_id=batch.rule_id, jobs=jobs, leased_at=batch.leased_at)
     for job in await insist(lambda: database.read(choose, Lane.WORK)):
         is_span = job.target == f"{job.trace}/{job.span_id}"
         chosen = ReviewedTrace(trace=UUID(job.trace), span_id=job.span_id if is_span else None)

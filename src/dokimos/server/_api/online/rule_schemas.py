@@ -133,7 +133,8 @@ class DryRunAnswer(WireModel):
     to: str
     trace_count: int
     is_complete: bool
-    """Whether all traces of the time were looked at; else the first ones were, until `to`."""
+    """Whether all traces of the time were looked at; else the first ones were, until `to`. Of traces of
+    other projects, which may have spans of this one, the first 20,000 are looked at."""
     match_count: int
     """What matches, sampled or not."""
     sampled_count: int

@@ -31,6 +31,7 @@ from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.judging.judge_evaluators import EvaluatorSpec
 from dokimos.server._services.models.model_access import prices_of
 from dokimos.server._services.online.back_fills import (
+    OTHERS_AT_ONCE,
     TrialStep,
     create_back_fill,
     list_back_fills,
@@ -54,6 +55,8 @@ from dokimos.server._services.online.trace_jobs import NewEvalJob, read_scores
 ROUTER = APIRouter(prefix="/api/v1/projects/{projectId}/trace-eval-rules", tags=["Online evaluation"])
 _MAX_TRIED: Final = 2000
 """Traces that a trial looks at."""
+_MAX_OTHERS: Final = 20_000
+"""Traces of other projects that a trial looks at for spans of the rule's project."""
 _MEASURED: Final = 50
 _EXAMPLES: Final = 10
 _MAX_SCORES: Final = 100_000
@@ -131,7 +134,7 @@ async def get_stats(
     within = (0.0, 1.0) if judge is None else (judge.min_score, judge.max_score)
     is_cut = len(jobs) > _MAX_SCORES
     stats = await asyncio.to_thread(summarize_jobs, jobs[:_MAX_SCORES], within=within, is_cut=is_cut)
-    reviews = await store.read(lambda connection: summarize_reviews(connection, caller, rule, times))
+    reviews = await store.read(lambda connection: summarize_reviews(connection, caller, rule, times, jobs))
     return {
         "from": format_time(times[0]),
         "to": format_time(times[1]),
@@ -172,12 +175,13 @@ class _Trial:
     async def run(self) -> dict[str, Any]:
         """Return the answer to a request for a trial."""
         jobs: dict[str, NewEvalJob] = {}
-        traces = matched = 0
+        traces = matched = others = 0
         after: str | None = None
         while True:
-            step: TrialStep = await self._traces.read(
-                partial(try_rule, rule=self._rule, times=self._times, after=after), Lane.SEARCH
-            )
+            most = OTHERS_AT_ONCE if others < _MAX_OTHERS else 0
+            look = partial(try_rule, rule=self._rule, times=self._times, after=after, most_others=most)
+            step: TrialStep = await self._traces.read(look, Lane.SEARCH)
+            others += step.others
             traces += step.traces
             matched += step.matched
             jobs |= {job.target: job for job in step.jobs}
@@ -199,7 +203,7 @@ class _Trial:
             "from": format_time(self._times[0]),
             "to": format_time(until),
             "traceCount": traces,
-            "isComplete": after is None,
+            "isComplete": after is None and most > 0,
             "matchCount": matched,
             "sampledCount": len(sample),
             "examples": [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,13 +17,17 @@ from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.errors import ConflictError
 from dokimos.server._services.online.enabled_rules import EvalRule
 from dokimos.server._services.online.eval_rules import find_rule, find_writable_rule
-from dokimos.server._services.online.matched_spans import IS_THERE
+from dokimos.server._services.online.matched_spans import IS_THERE, TRACE_COLUMNS, find_projects
 from dokimos.server._services.online.rules_changed import RulesChanged
 from dokimos.server._services.online.scored_cases import TraceTooLarge, build_case, load_scored_spans
-from dokimos.server._services.online.span_matching import match_traces
+from dokimos.server._services.online.span_matching import TraceMatches, match_traces
 from dokimos.server._services.online.trace_jobs import NewEvalJob
 
 TRACES_AT_ONCE: Final = 50
+MEASURED_SPANS: Final = 10_000
+"""After so many, a forecast looks at no further traces or sessions: somebody waits for it."""
+OTHERS_AT_ONCE: Final = 200
+"""Traces of other projects that are looked at for spans of a rule's project."""
 _FILL: Final = TRACE_EVAL_BACK_FILLS.c
 
 
@@ -99,26 +103,60 @@ def note_progress(connection: Connection, fill_id: str, after: str | None, trace
     connection.execute(update(TRACE_EVAL_BACK_FILLS).where(_FILL.id == fill_id).values(values))
 
 
+@dataclass(frozen=True, slots=True)
+class FoundTraces:
+    """Traces that a rule may score."""
+
+    traces: Sequence[Row[Any]]
+    last: str | None
+    """The trace to go on behind, None where there are no more."""
+    others: int
+    """How many traces of other projects were looked at for spans of the rule's project."""
+
+
 def find_traces(
-    connection: Connection, rule: EvalRule, times: tuple[int, int], after: str | None, most: int
-) -> Sequence[Row[Any]]:
-    """Return traces that a rule may score and that were heard of first within some time, the oldest first."""
-    query = (
-        select(TRACES)
-        .where(
-            TRACES.c.project_id == rule.project_id,
-            TRACES.c.id >= first_id(times[0]),
-            TRACES.c.id < first_id(times[1]),
-            IS_THERE,
-        )
-        .order_by(TRACES.c.id)
-        .limit(most)
-    )
+    connection: Connection,
+    rule: EvalRule,
+    times: tuple[int, int],
+    after: str | None,
+    most: int,
+    *,
+    most_others: int = OTHERS_AT_ONCE,
+) -> FoundTraces:
+    """Return traces that a rule may score and that were heard of first within some time, the oldest first.
+
+    As when spans come in, those are the traces with a span of the rule's project, whichever project the trace
+    itself is counted to.
+
+    Args:
+        connection: Of the traces.
+        rule: The rule.
+        times: From when to when they were heard of first.
+        after: The trace to go on behind.
+        most: How many traces of the rule's project.
+        most_others: How many of others are looked at; 0 leaves them out.
+    """
+    bounds = [TRACES.c.id >= first_id(times[0]), TRACES.c.id < first_id(times[1]), IS_THERE]
     if rule.tenant is not None:
-        query = query.where(TRACES.c.tenant_id == rule.tenant)
+        bounds.append(TRACES.c.tenant_key == rule.tenant)
     if after is not None:
-        query = query.where(TRACES.c.id > after)
-    return connection.execute(query).all()
+        bounds.append(TRACES.c.id > after)
+    query = select(*TRACE_COLUMNS).order_by(TRACES.c.id)
+    is_own = TRACES.c.project_id == rule.project_id
+    own = list(connection.execute(query.where(*bounds, is_own).limit(most)).all())
+    ends = [own[-1].id] if len(own) == most else []
+    others: list[Row[Any]] = []
+    if most_others:
+        bounds += [TRACES.c.id < end for end in ends]
+        is_other = TRACES.c.project_id.is_distinct_from(rule.project_id)
+        others += connection.execute(query.where(*bounds, is_other).limit(most_others)).all()
+        if len(others) == most_others:
+            ends = [others[-1].id]
+    last = ends[-1] if ends else None
+    shared = find_projects(connection, others, [rule.project_id])
+    found = [trace for trace in own if last is None or trace.id <= last]
+    found += [trace for trace in others if trace.id in shared]
+    return FoundTraces(sorted(found, key=lambda trace: str(trace.id)), last, len(others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,26 +165,48 @@ class TrialStep:
 
     last: str | None
     """The trace to go on behind, None where there are no more."""
-    traces: int
-    matched: int
-    """Spans, traces or sessions that match, sampled or not."""
-    jobs: tuple[NewEvalJob, ...]
-    """Those that would have been scored."""
+    others: int
+    """How many traces of other projects were looked at for spans of the rule's project."""
+    matches: Sequence[TraceMatches]
+    """What the rule makes of those that it may score, in their order."""
+
+    @property
+    def traces(self) -> int:
+        """How many traces these are."""
+        return len(self.matches)
+
+    @property
+    def matched(self) -> int:
+        """How many spans, traces or sessions match, sampled or not."""
+        return sum(each.matched for each in self.matches)
+
+    @property
+    def jobs(self) -> Iterator[NewEvalJob]:
+        """Those that would have been scored."""
+        return (job for each in self.matches for job in each.jobs)
 
 
-def try_rule(connection: Connection, rule: EvalRule, times: tuple[int, int], after: str | None) -> TrialStep:
-    """Hold a rule against some stored traces; nothing is stored."""
-    traces = find_traces(connection, rule, times, after, TRACES_AT_ONCE)
-    matches = match_traces(connection, traces, [rule])
-    jobs = tuple(job for each in matches for job in each.jobs)
-    last = traces[-1].id if len(traces) == TRACES_AT_ONCE else None
-    return TrialStep(last, len(traces), sum(each.matched for each in matches), jobs)
+def try_rule(
+    connection: Connection,
+    rule: EvalRule,
+    times: tuple[int, int],
+    after: str | None,
+    *,
+    most_others: int = OTHERS_AT_ONCE,
+) -> TrialStep:
+    """Hold a rule against some stored traces; nothing is stored. See `find_traces`."""
+    found = find_traces(connection, rule, times, after, TRACES_AT_ONCE, most_others=most_others)
+    return TrialStep(found.last, found.others, match_traces(connection, found.traces, [rule]))
 
 
 def measure_texts(connection: Connection, jobs: Sequence[NewEvalJob], scope: str) -> list[int]:
     """Return for some jobs how many characters a judge would be shown."""
-    lengths = []
+    lengths: list[int] = []
+    count = 0
     for _, spans in load_scored_spans(connection, jobs, scope):
+        count += sum(map(len, spans))
+        if count > MEASURED_SPANS and lengths:
+            break
         try:
             case = build_case(spans, scope)
         except TraceTooLarge:  # which no judge is shown

@@ -8,12 +8,17 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, or_, select
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import now
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.online.rule_conditions import SpanFacts
 from dokimos.server._services.traces.span_logs import StoredLog, add_logs, load_logs
-from dokimos.server._services.traces.span_pages import read_pages
-from dokimos.server._services.traces.span_queries import choose_spans, run_with_sources
+from dokimos.server._services.traces.span_pages import are_of, read_pages
+from dokimos.server._services.traces.span_queries import (
+    choose_spans,
+    run_on_spans,
+    run_with_sources,
+)
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_sources import load_origin
 from dokimos.server._services.traces.trace_statements import SOURCE_COLUMNS
@@ -21,6 +26,8 @@ from dokimos.traces._span import Span
 
 _EVALUATION_KEYS: Final = ("dokimos.evaluation", "gen_ai.evaluation.name")
 _EVALUATION_SCOPE: Final = "dokimos"
+_TRACES_AT_ONCE: Final = 200
+"""Whose spans are asked for their projects."""
 _FACT_COLUMNS: Final = tuple(
     SPANS.c[name]
     for name in (
@@ -61,7 +68,7 @@ def find_due_traces(connection: Connection, most: int) -> Sequence[Row[Any]]:
     """
     due = TRACES.c.match_due_at
     is_due = (due.is_not(None), IS_THERE)
-    return connection.execute(select(*_TRACE_COLUMNS).where(*is_due).order_by(due).limit(most)).all()
+    return connection.execute(select(*TRACE_COLUMNS).where(*is_due).order_by(due).limit(most)).all()
 
 
 def find_quiet_traces(connection: Connection, most: int, quiet: int) -> Sequence[Row[Any]]:
@@ -75,14 +82,14 @@ def find_quiet_traces(connection: Connection, most: int, quiet: int) -> Sequence
     """
     due, moment = TRACES.c.quiet_due_at, now()
     is_due = (due.is_not(None), or_(due <= moment, due > moment + quiet + CLOCK_SLACK), IS_THERE)
-    return connection.execute(select(*_TRACE_COLUMNS).where(*is_due).order_by(due).limit(most)).all()
+    return connection.execute(select(*TRACE_COLUMNS).where(*is_due).order_by(due).limit(most)).all()
 
 
 IS_THERE: Final = TRACES.c.deleted_at.is_(None)
 """Of a trace that nobody has deleted: its spans may be there for some time after that, for nobody to see."""
 CLOCK_SLACK: Final = 60_000_000
 """By how much clocks of several servers may differ, in microseconds."""
-_TRACE_COLUMNS: Final = tuple(
+TRACE_COLUMNS: Final = tuple(
     TRACES.c[name]
     for name in (
         "id", "tenant_key", "tenant_id", "trace_id", "project_id", "day", "updated_at", "span_count",
@@ -93,8 +100,25 @@ _TRACE_COLUMNS: Final = tuple(
 
 def read_traces(connection: Connection, ids: Iterable[str]) -> Sequence[Row[Any]]:
     """Return traces by the ids of their rows, those that were not deleted."""
-    query = select(*_TRACE_COLUMNS).where(TRACES.c.id.in_(list(ids)), IS_THERE)
+    query = select(*TRACE_COLUMNS).where(TRACES.c.id.in_(list(ids)), IS_THERE)
     return connection.execute(query).all()
+
+
+def find_projects(
+    connection: Connection, traces: Sequence[Row[Any]], projects: Iterable[str]
+) -> dict[str, set[str]]:
+    """Return which of some projects spans of traces are of, by the ids of the rows of these.
+
+    A trace has the project of its earliest span, but spans of several services, and so of several projects,
+    may have its id.
+    """
+    found: dict[str, set[str]] = {}
+    for some in in_batches(traces, _TRACES_AT_ONCE):
+        is_asked = (*are_of(some), SPANS.c.project_id.in_(list(projects)))
+        query = select(SPANS.c.trace, SPANS.c.project_id).where(*is_asked).distinct()
+        for row in run_on_spans(connection, query):
+            found.setdefault(row.trace, set()).add(row.project_id)
+    return found
 
 
 def read_spans(

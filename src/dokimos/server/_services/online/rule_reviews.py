@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, and_, func, or_, select, true
+from sqlalchemy import Connection, Row, and_, func, or_, select, true, update
 
 from dokimos._core.jsonable import compact_json
 from dokimos.server._db.clock import DAY, now
@@ -18,6 +18,7 @@ from dokimos.server._db.trace_tables import TRACE_EVAL_JOBS
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.online.estimates import RuleEstimate, estimate_mean
 from dokimos.server._services.online.review_sampling import ReviewSampling, is_chosen, parse_review_sampling
+from dokimos.server._services.online.trace_jobs import NewEvalJob
 from dokimos.server._services.reviews.annotations import visible_annotations
 from dokimos.server._services.reviews.reviews import Verdict
 from dokimos.server._services.traces.trace_reviews import Snapshot, store_snapshots
@@ -53,6 +54,17 @@ class RuleReviews:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuedScore:
+    """A score in the queue, with the probability that it has by now."""
+
+    target: str
+    item_id: str
+    failed: bool
+    probability: float
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Reviewed:
     trace: str
     is_correct: bool
@@ -71,12 +83,23 @@ def read_scored_jobs(connection: Connection, batch: str) -> Sequence[Row[Any]]:
     return connection.execute(query.order_by(_JOB.completed_at, _JOB.id)).all()
 
 
-def choose_jobs(connection: Connection, rule_id: str, jobs: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """Return jobs that may be queued; `queue_job` decides on each, when those before it are in the queue."""
+def choose_jobs(
+    connection: Connection, rule_id: str, jobs: Sequence[Row[Any]], leased_at: int
+) -> list[Row[Any]]:
+    """Return jobs that may be queued; `queue_job` decides on each, when those before it are in the queue.
+
+    Args:
+        connection: In a transaction that reads.
+        rule_id: Whose jobs they are.
+        jobs: Those of one batch.
+        leased_at: Since when the server works on the batch. What was scored in an attempt before that has had
+            its chance, and gets no second one with the rates of a rule that was changed since.
+    """
     rule = _find_rule(connection, rule_id)
     sampling = None if rule is None else _read_sampling(rule)
-    if sampling is None:
+    if rule is None or sampling is None:
         return []
+    jobs = [job for job in jobs if job.completed_at >= min(leased_at, rule.updated_at)]
     known = _find_known(connection, rule_id, [job.target for job in jobs])
     queued = {day: _count(connection, rule_id, day) for day in {_day_of(job) for job in jobs}}
     return [
@@ -119,16 +142,44 @@ def queue_job(
         day=_day_of(job),
         failed=job.success is False,
         probability=whole,
+        chosen_probability=probability,
         observed_at=job.observed_at,
         created_at=now(),
     )
     return True
 
 
+def raise_reviews(connection: Connection, jobs: Sequence[NewEvalJob]) -> None:
+    """Raise the probabilities in the queue of jobs that were given a higher one.
+
+    What is scored only with the higher one comes into the queue with it. The others would stand for it too.
+    """
+    for job in jobs:
+        raised = _REVIEW.chosen_probability * job.probability
+        is_lower = (
+            _REVIEW.rule_id == job.rule_id,
+            _REVIEW.target == job.target,
+            _REVIEW.probability < raised,
+        )
+        connection.execute(update(TRACE_EVAL_REVIEWS).where(*is_lower).values(probability=raised))
+
+
 def summarize_reviews(
-    connection: Connection, principal: Principal, rule: Row[Any], times: tuple[int, int]
+    connection: Connection,
+    principal: Principal,
+    rule: Row[Any],
+    times: tuple[int, int],
+    jobs: Iterable[Row[Any]] = (),
 ) -> RuleReviews:
-    """Return what people said of the scores of a rule whose spans came within some time."""
+    """Return what people said of the scores of a rule whose spans came within some time.
+
+    Args:
+        connection: In a transaction that reads.
+        principal: Who asks.
+        rule: The rule.
+        times: From when to when the spans came.
+        jobs: Those of the rule that are there, with the probabilities that they have by now.
+    """
     query = (
         select(TRACE_EVAL_REVIEWS)
         .where(
@@ -140,7 +191,8 @@ def summarize_reviews(
         .order_by(_REVIEW.observed_at.desc())
         .limit(MAX_REVIEWS)
     )
-    rows = connection.execute(query).all()
+    sampled = {job.target: job.probability for job in jobs}
+    rows = [_weigh_anew(row, sampled.get(row.target)) for row in connection.execute(query)]
     said = visible_annotations(connection, principal, rule.project_id, [row.item_id for row in rows])
     decided = {item: row for item, row in said.items() if row.verdict != Verdict.UNSURE}
     stats: list[ReviewStats] = []
@@ -157,8 +209,16 @@ def summarize_reviews(
     )
 
 
+def _weigh_anew(row: Row[Any], sampled: float | None) -> QueuedScore:
+    probability = row.probability
+    if sampled is not None and row.chosen_probability is not None:
+        # A server that was killed may have raised the one and not the other.
+        probability = max(probability, row.chosen_probability * sampled)
+    return QueuedScore(row.target, row.item_id, bool(row.failed), probability, row.created_at)
+
+
 def estimate_correct_rate(
-    queued: Sequence[Row[Any]], decided: dict[str, Row[Any]], rule: Row[Any], until: int
+    queued: Sequence[QueuedScore], decided: dict[str, Row[Any]], rule: Row[Any], until: int
 ) -> RuleEstimate | None:
     """Return how much of all that a rule matches people would find correct; None where that is not known.
 
@@ -172,12 +232,12 @@ def estimate_correct_rate(
     return _estimate([each for kind in kinds for each in kind]) if all(kinds) else None
 
 
-def _split(rows: Sequence[Row[Any]]) -> tuple[list[Row[Any]], list[Row[Any]]]:
+def _split(rows: Sequence[QueuedScore]) -> tuple[list[QueuedScore], list[QueuedScore]]:
     """Return the scores that had failed, and the others."""
     return [row for row in rows if row.failed], [row for row in rows if not row.failed]
 
 
-def _select_comparable(rows: Sequence[Row[Any]], rule: Row[Any], until: int) -> list[Row[Any]]:
+def _select_comparable(rows: Sequence[QueuedScore], rule: Row[Any], until: int) -> list[QueuedScore]:
     """Return the scores from times in which failed ones and others had a chance of being queued.
 
     Each has the probability with which it was chosen, whatever the rates are now. But what was chosen before
@@ -219,7 +279,7 @@ def _count_limited_days(connection: Connection, rule: Row[Any], times: tuple[int
     return len(connection.execute(full).all())
 
 
-def _weight(queued: Sequence[Row[Any]], decided: dict[str, Row[Any]]) -> list[_Reviewed]:
+def _weight(queued: Sequence[QueuedScore], decided: dict[str, Row[Any]]) -> list[_Reviewed]:
     """Return what was reviewed; it also stands for what of its kind waits, which people may come to later."""
     reviewed = [row for row in queued if row.item_id in decided]
     in_all = sum(1 / row.probability for row in queued)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from sqlalchemy import Connection, Row, select
 
+from dokimos.server._db.batches import in_batches
 from dokimos.server._db.trace_tables import TRACES
 from dokimos.server._services.online.matched_spans import (
     IS_THERE,
@@ -24,12 +25,22 @@ if TYPE_CHECKING:
 
 MAX_SPANS: Final = 5000
 """Of a trace that is scored as a whole."""
-_MAX_TRACES: Final = 100
-"""The latest of a session."""
+MAX_TRACES: Final = 1000
+"""Of a session that is scored."""
+MAX_SESSION_SPANS: Final = 50_000
+"""Of a session that is scored: about 180 MB of memory, where each has 2.7 KB of text."""
 
 
 class TraceTooLarge(Exception):
-    """A trace has more spans than are scored together."""
+    """A trace, or a session, has more than is scored together."""
+
+
+class TooLargeSession(list[list[Span]]):
+    """A session with more than is scored together: of its traces, the one that its job names."""
+
+    def __init__(self, named: list[list[Span]], problem: str) -> None:
+        super().__init__(named)
+        self.problem = problem
 
 
 class ScoredTarget(Protocol):
@@ -86,19 +97,32 @@ def _load_session(connection: Connection, job: ScoredTarget) -> list[list[Span]]
     named = read_traces(connection, [job.trace])
     if not named:
         return []
+    traces = _read_session(connection, named[0])
+    problem = _find_excess(traces)
     loaded: list[list[Span]] = []
-    for batch in batch_traces(_read_session(connection, named[0])):
+    for batch in batch_traces(traces if problem is None else named):
         loaded += load_spans(connection, batch, MAX_SPANS + 1).values()
-    return loaded
+    return loaded if problem is None else TooLargeSession(loaded, problem)
+
+
+def _find_excess(traces: Sequence[Row[Any]]) -> str | None:
+    """Return why a session is too large, before any of its spans is read; None where it is not."""
+    if len(traces) > MAX_TRACES:
+        return f"The session has more than {MAX_TRACES:,} traces, too many to be scored together."
+    if sum(trace.span_count for trace in traces) > MAX_SESSION_SPANS:
+        return f"The session has more than {MAX_SESSION_SPANS:,} spans, too many to be scored together."
+    return None
 
 
 def build_case(traces: Sequence[Sequence[Span]], scope: str) -> EvalTestCase | None:
     """Return what is scored; None where there is nothing to score.
 
     Raises:
-        TraceTooLarge: It is a trace, or has one, of more than `MAX_SPANS` spans. Some of these would be
-            scored in its place, perhaps without the answer.
+        TraceTooLarge: It is a trace, or has one, of more than `MAX_SPANS` spans, or a session with more than
+            `MAX_TRACES` traces. Some of these would be scored in its place, perhaps without the answer.
     """
+    if isinstance(traces, TooLargeSession):
+        raise TraceTooLarge(traces.problem)
     found = [spans for spans in traces if spans]
     if not found:
         return None
@@ -149,6 +173,7 @@ def _read_session(connection: Connection, trace: Row[Any]) -> Sequence[Row[Any]]
         TRACES.c.tenant_key == trace.tenant_key,
         IS_THERE,
     )
-    query = select(TRACES.c.id).where(*is_in_session).order_by(TRACES.c.id.desc()).limit(_MAX_TRACES)
+    query = select(TRACES.c.id).where(*is_in_session).order_by(TRACES.c.id.desc()).limit(MAX_TRACES + 1)
     ids = connection.execute(query).scalars().all()
-    return sorted(read_traces(connection, ids), key=lambda row: str(row.id))
+    traces = [trace for some in in_batches(ids) for trace in read_traces(connection, some)]
+    return sorted(traces, key=lambda row: str(row.id))

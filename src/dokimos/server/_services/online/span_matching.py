@@ -9,9 +9,15 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, Row
 
 from dokimos.server._services.online.enabled_rules import EvalRule
-from dokimos.server._services.online.matched_spans import StoredSpan, find_spans, read_spans
+from dokimos.server._services.online.matched_spans import (
+    StoredSpan,
+    find_projects,
+    find_spans,
+    read_spans,
+)
 from dokimos.server._services.online.rule_sampling import is_sampled
-from dokimos.server._services.online.trace_jobs import NewEvalJob
+from dokimos.server._services.online.session_chances import PassedSession, note_passed
+from dokimos.server._services.online.trace_jobs import SESSION, NewEvalJob, StoredJobs, insert_jobs
 from dokimos.server._services.traces.span_pages import batch_traces
 
 _Spans: TypeAlias = Mapping[tuple[str, str], StoredSpan]
@@ -27,6 +33,17 @@ class TraceMatches:
     """Spans, traces or sessions that match, sampled or not."""
     jobs: tuple[NewEvalJob, ...]
     """Those that were sampled."""
+    passed: tuple[PassedSession, ...] = ()
+    """The sessions that were not."""
+
+
+def store_matches(connection: Connection, matches: Iterable[TraceMatches]) -> StoredJobs:
+    """Store what rules make of traces, one after the other."""
+    stored = StoredJobs()
+    for each in matches:
+        stored += insert_jobs(connection, each.jobs)
+        note_passed(connection, each.passed)
+    return stored
 
 
 def match_traces(
@@ -49,6 +66,29 @@ def match_traces(
         for spans in read_spans(connection, batch, since=since):
             _match_page(connection, concerned, spans, only_new)
     return [each.finish() for each in matchings]
+
+
+def find_waited_for(
+    connection: Connection, traces: Sequence[Row[Any]], rules: Sequence[EvalRule]
+) -> set[str]:
+    """Return the ids of the rows of traces that rules are held against again when nothing more comes.
+
+    Those are the ones with a span of the project of such a rule, whichever project the trace is counted to.
+    """
+    waiting = [rule for rule in rules if rule.waits]
+    found = {
+        trace.id
+        for trace in traces
+        if any(rule.concerns(trace.project_id, trace.tenant_id) for rule in waiting)
+    }
+    others = [trace for trace in traces if trace.id not in found and _rules_of(trace, waiting)]
+    if others:
+        has_spans_of = find_projects(connection, others, {rule.project_id for rule in waiting})
+        for trace in others:
+            projects = has_spans_of.get(trace.id, ())
+            if any(rule.project_id in projects for rule in _rules_of(trace, waiting)):
+                found.add(trace.id)
+    return found
 
 
 def _rules_of(trace: Row[Any], rules: Iterable[EvalRule]) -> list[EvalRule]:
@@ -103,6 +143,7 @@ class _Matching:
     """For rules of whole traces, the span that matches and has the highest rate, and that; the first such."""
     _targets: set[tuple[str, str]] = field(default_factory=set)
     _jobs: dict[tuple[str, str], NewEvalJob] = field(default_factory=dict)
+    _passed: list[PassedSession] = field(default_factory=list)
 
     def add(self, span: StoredSpan) -> None:
         """Note a span, whether or not rules match it."""
@@ -133,10 +174,11 @@ class _Matching:
             if rule.scope == "session":
                 if self.trace.session_id is None:
                     continue
-                target = f"session/{self.trace.tenant_key}/{self.trace.session_id}"
+                target = f"{SESSION}{self.trace.tenant_key}/{self.trace.session_id}"
             assert self._root is not None
             self._sample(rule, span, self._root, target)
-        return TraceMatches(self.trace, len(self._targets), tuple(self._jobs.values()))
+        jobs = tuple(self._jobs.values())
+        return TraceMatches(self.trace, len(self._targets), jobs, tuple(self._passed))
 
     def _sample(self, rule: EvalRule, span: StoredSpan, scored: StoredSpan, target: str) -> None:
         self._targets.add((rule.id, target))
@@ -144,6 +186,8 @@ class _Matching:
         session = rule.scope == "session"
         key = f"{self.trace.tenant_key}/{self.trace.session_id if session else self.trace.trace_id}"
         if not is_sampled(key, probability):
+            if session:
+                self._passed.append(PassedSession(rule.id, target, self.trace.id, span.received_at))
             return
         known = self._jobs.get((rule.id, target))
         if known is not None and known.probability >= probability:

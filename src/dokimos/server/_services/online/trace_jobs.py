@@ -7,18 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, delete, func, select, update
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.clock import format_time, now
 from dokimos.server._db.ids import new_ids
 from dokimos.server._db.inserts import INSERTS
-from dokimos.server._db.trace_tables import TRACE_EVAL_CONFIGS, TRACE_EVAL_JOBS, TRACES
+from dokimos.server._db.trace_tables import (
+    TRACE_EVAL_CHANCES,
+    TRACE_EVAL_CONFIGS,
+    TRACE_EVAL_JOBS,
+    TRACES,
+)
 from dokimos.server._services.accounts.principal import Principal
 from dokimos.server._services.judging.judge_leases import LeaseLost
 from dokimos.server._services.judging.judge_results import ItemError, ItemOutcome, ItemScore
 from dokimos.server._services.online.enabled_rules import config_id
+from dokimos.server._services.online.session_chances import take_first_chance
 
+SESSION: Final = "session/"
+"""What the target of a session begins with."""
 MAX_MESSAGE: Final = 2000
 _JOB: Final = TRACE_EVAL_JOBS.c
 
@@ -42,20 +50,33 @@ class NewEvalJob:
     observed_at: int
 
 
-def insert_jobs(connection: Connection, jobs: Sequence[NewEvalJob]) -> int:
-    """Insert jobs that are not there yet; return how many those were.
+@dataclass(frozen=True, slots=True)
+class StoredJobs:
+    """What became of jobs that were to be inserted."""
+
+    new: int = 0
+    """Those that were not there yet."""
+    raised: tuple[NewEvalJob, ...] = ()
+    """Those that were, and have their higher probability from now on."""
+
+    def __add__(self, other: StoredJobs) -> StoredJobs:
+        return StoredJobs(self.new + other.new, self.raised + other.raised)
+
+
+def insert_jobs(connection: Connection, jobs: Sequence[NewEvalJob]) -> StoredJobs:
+    """Insert jobs that are not there yet.
 
     One that is there, and that the rule would sample with a higher probability now, has that from now on:
     whatever is sampled with a lower one is sampled with it too, and all that it adds counts with it.
     """
     if not jobs:
-        return 0
+        return StoredJobs()
     insert = INSERTS[connection.dialect.name]
     configs = {config_id(job.config): job.config for job in jobs}
     for key in sorted(configs):  # in one order in all servers
         row = insert(TRACE_EVAL_CONFIGS).values(id=key, config=configs[key])
         connection.execute(row.on_conflict_do_nothing())
-    moment, count = now(), 0
+    moment, count, raised = now(), 0, list[NewEvalJob]()
     ordered = sorted(jobs, key=lambda job: (job.rule_id, job.target))
     for job, job_id in zip(ordered, new_ids(len(ordered)), strict=True):
         row = insert(TRACE_EVAL_JOBS).values(
@@ -77,19 +98,34 @@ def insert_jobs(connection: Connection, jobs: Sequence[NewEvalJob]) -> int:
         )
         if connection.execute(row.on_conflict_do_nothing()).rowcount:
             count += 1
-        else:
-            _raise_probability(connection, job)
-    return count
+            _place_session(connection, job)
+        elif _raise_probability(connection, job):
+            raised.append(job)
+    return StoredJobs(count, tuple(raised))
 
 
-def _raise_probability(connection: Connection, job: NewEvalJob) -> None:
+def _place_session(connection: Connection, job: NewEvalJob) -> None:
+    """Have a session that was passed over before count at the time of its first chance."""
+    if not job.target.startswith(SESSION):
+        return
+    first = take_first_chance(connection, job.rule_id, job.target)
+    if first is not None:
+        own = (_JOB.rule_id == job.rule_id, _JOB.target == job.target)
+        change = update(TRACE_EVAL_JOBS).where(*own)
+        connection.execute(change.values(observed_at=first, first_probability=0.0))
+
+
+def _raise_probability(connection: Connection, job: NewEvalJob) -> bool:
     is_lower = (
         _JOB.rule_id == job.rule_id,
         _JOB.target == job.target,
         _JOB.probability < job.probability,
     )
-    change = update(TRACE_EVAL_JOBS).where(*is_lower)
-    connection.execute(change.values(probability=job.probability, stratum=job.stratum))
+    values: dict[str, Any] = {"probability": job.probability, "stratum": job.stratum}
+    if job.target.startswith(SESSION):
+        values["first_probability"] = func.coalesce(_JOB.first_probability, _JOB.probability)
+    change = update(TRACE_EVAL_JOBS).where(*is_lower).values(values)
+    return connection.execute(change).rowcount > 0
 
 
 def read_eval_jobs(
@@ -130,12 +166,16 @@ def list_queued_rules(connection: Connection, after: str | None = None) -> list[
 
 
 def list_rules_with_jobs(connection: Connection) -> list[str]:
-    """Return all rules that have jobs, each found by one look into an index."""
-    rules: list[str] = []
+    """Return all rules that have jobs or have passed sessions over, each found by one look into an index."""
+    return sorted({*_list_rules(connection, TRACE_EVAL_JOBS), *_list_rules(connection, TRACE_EVAL_CHANCES)})
+
+
+def _list_rules(connection: Connection, table: Table) -> list[str]:
+    column, rules = table.c.rule_id, list[str]()
     while True:
-        query = select(_JOB.rule_id).order_by(_JOB.rule_id).limit(1)
+        query = select(column).order_by(column).limit(1)
         if rules:
-            query = query.where(_JOB.rule_id > rules[-1])
+            query = query.where(column > rules[-1])
         rule = connection.execute(query).scalar()
         if rule is None:
             return rules
@@ -143,9 +183,13 @@ def list_rules_with_jobs(connection: Connection) -> list[str]:
 
 
 def remove_jobs_of_rule(connection: Connection, rule_id: str, most: int) -> int:
-    """Remove some jobs of a rule that is gone; return how many, 0 when none is left."""
+    """Remove some jobs of a rule that is gone, and what it has passed over; return how many, 0 at the end."""
     chosen = select(_JOB.id).where(_JOB.rule_id == rule_id).limit(most)
-    return connection.execute(delete(TRACE_EVAL_JOBS).where(_JOB.id.in_(chosen))).rowcount
+    count = connection.execute(delete(TRACE_EVAL_JOBS).where(_JOB.id.in_(chosen))).rowcount
+    chance = TRACE_EVAL_CHANCES.c
+    passed = select(chance.target).where(chance.rule_id == rule_id).limit(most)
+    removed = delete(TRACE_EVAL_CHANCES).where(chance.rule_id == rule_id, chance.target.in_(passed))
+    return count + connection.execute(removed).rowcount
 
 
 def assign_jobs(connection: Connection, rule_id: str, batch: str, lease: str, most: int) -> int:
@@ -229,7 +273,7 @@ def read_scores(
     connection: Connection, principal: Principal, rule_id: str, times: tuple[int, int], most: int
 ) -> Sequence[Row[Any]]:
     """Return what became of the jobs of a rule whose spans came within some time, the latest first."""
-    columns = (_JOB.trace, _JOB.status, _JOB.score, _JOB.success, _JOB.probability)
+    columns = (_JOB.target, _JOB.trace, _JOB.status, _JOB.score, _JOB.success, _JOB.probability)
     query: Select[Any] = (
         select(*columns)
         .where(

@@ -2,7 +2,9 @@
 
 A trace is observed once nothing more has come for it for a while and its scores are there, or it has waited
 long enough. What comes after that is not observed any more: evidence that was counted is not taken back, and
-the order of observations must not depend on when somebody looked.
+the order of observations must not depend on when somebody looked. A session is observed with the first of its
+traces that its rule matched, and has the weight of that chance: had it been passed over then, it would not be
+observed at all, whatever its later traces add.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, or_, select
+from sqlalchemy import Connection, Row, func, or_, select
 
 from dokimos.server._db.clock import now
 from dokimos.server._db.ids import first_id, time_of_id
@@ -131,6 +133,7 @@ def _read_scores(
         _JOB.rule_id == source.config.rule_id,
         _JOB.tenant_id.is_not_distinct_from(source.tenant),
         _JOB.trace > after,
+        func.coalesce(_JOB.first_probability, 1.0) > 0,  # else the session was passed over at its first trace
     )
     chosen = select(_JOB.trace).where(*own).distinct().order_by(_JOB.trace).limit(TRACES_AT_ONCE)
     barrier = _find_barrier(connection, after, moment - patience.longest)
@@ -139,7 +142,8 @@ def _read_scores(
         chosen = chosen.where(_JOB.trace < min(ends))
     ids = connection.execute(chosen).scalars().all()
     rows = connection.execute(select(*_COLUMNS).where(_TRACE.id.in_(ids)).order_by(_TRACE.id)).all()
-    query = select(_JOB.trace, _JOB.status, _JOB.score, _JOB.success, _JOB.probability)
+    probability = func.coalesce(_JOB.first_probability, _JOB.probability).label("probability")
+    query = select(_JOB.trace, _JOB.status, _JOB.score, _JOB.success, probability)
     jobs: dict[str, list[Any]] = {}
     for job in connection.execute(query.where(*own, _JOB.trace.in_(ids)).order_by(_JOB.id)):
         jobs.setdefault(job.trace, []).append(job)

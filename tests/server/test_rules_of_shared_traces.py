@@ -1,0 +1,102 @@
+"""Rules score the spans of their project in traces that are counted to another one, whenever they look."""
+
+import pytest
+from tests.server.eval_rules import (
+    RULES,
+    add_rule,
+    contains,
+    export,
+    project_of,
+    read_jobs,
+    span,
+    wait_until,
+    wait_until_matched,
+)
+
+from dokimos.server._online_settings import OnlineSettings
+from dokimos.server._services.online import back_fills
+
+SCOPES = ["span", "parent", "trace", "session"]
+TRACES = 7
+
+
+@pytest.fixture
+def api(serve):
+    return serve(online=OnlineSettings(poll_seconds=0.05, quiet_seconds=0.1))
+
+
+def send_shared(api, number, headers=None):
+    """A trace that begins in the project `web` and goes on in `chat`; return the span of `chat`."""
+    root = span("the page", name="request", **{"session.id": f"session {number}"})
+    below = span(trace=root["traceId"], parent=root["spanId"])
+    export(api, root, project="web", headers=headers)
+    export(api, below, project="chat", headers=headers)
+    return below
+
+
+def targets(jobs, rule):
+    """What a rule scored, as its other jobs name it."""
+    return {job["target"] for job in jobs if job["rule_id"] == rule}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_live_matching_a_back_fill_and_a_dry_run_choose_the_same_spans(api, monkeypatch, scope):
+    monkeypatch.setattr(back_fills, "TRACES_AT_ONCE", 2)  # several steps
+    project, _ = project_of(api), project_of(api, "web")
+    value = "good" if scope == "span" else "page"
+    live = add_rule(api, project, contains(value, scope=scope))["id"]
+    for number in range(TRACES):
+        send_shared(api, number)
+        export(api, span(**{"session.id": f"own {number}"}))
+        export(api, span(name="other", **{"session.id": f"other {number}"}), project="web")
+    wait_until_matched(api)
+    expected = targets(read_jobs(api), live)
+    assert len(expected) == (TRACES if scope == "parent" else 2 * TRACES)
+
+    late = add_rule(api, project, contains(value, name="late", scope=scope))["id"]
+    path = f"{RULES.format(project)}/{late}"
+    assert api.post(f"{path}/back-fill", json={"from": "2020-01-01T00:00:00Z"}).status_code == 202
+    wait_until(lambda: api.get(f"{path}/back-fills").json()[0]["status"] == "SUCCEEDED")
+
+    assert targets(read_jobs(api), late) == expected
+    [fill] = api.get(f"{path}/back-fills").json()
+    assert (fill["traceCount"], fill["jobCount"]) == (2 * TRACES, len(expected))
+    body = contains(value, name="tried", scope=scope)
+    tried = api.post(f"{RULES.format(project)}/dry-run", json=body).json()
+    assert (tried["traceCount"], tried["sampledCount"]) == (2 * TRACES, len(expected))
+    assert tried["isComplete"]
+
+
+def test_a_dry_run_says_that_it_has_not_looked_at_all_traces_of_other_projects(api, monkeypatch):
+    from dokimos.server._api.online import rule_use_routes
+
+    monkeypatch.setattr(rule_use_routes, "OTHERS_AT_ONCE", 3)
+    monkeypatch.setattr(rule_use_routes, "_MAX_OTHERS", 6)
+    project, _ = project_of(api), project_of(api, "web")
+    for number in range(10):
+        send_shared(api, number)
+    export(api, span())
+
+    tried = api.post(f"{RULES.format(project)}/dry-run", json=contains()).json()
+
+    assert (tried["traceCount"], tried["matchCount"], tried["isComplete"]) == (7, 7, False)
+
+
+def test_a_rule_of_a_tenant_leaves_the_spans_of_another_with_the_same_trace_id_alone(serve):
+    api = serve(api_key="admin", online=OnlineSettings(poll_seconds=0.05, quiet_seconds=0.1))
+    admin, keys = {"Authorization": "Bearer admin"}, {}
+    for tenant in ("red", "blue"):
+        body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
+        key = api.post("/api/v1/api-keys", json=body, headers=admin).json()["key"]
+        keys[tenant] = {"Authorization": f"Bearer {key}"}
+    project, _ = project_of(api, headers=admin), project_of(api, "web", headers=admin)
+    red = send_shared(api, 1, keys["red"])
+    export(api, span(trace=red["traceId"]), headers=keys["blue"])
+    rule = add_rule(api, project, contains(scope="trace"), headers=keys["red"])["id"]
+
+    path, since = f"{RULES.format(project)}/{rule}", {"from": "2020-01-01T00:00:00Z"}
+    assert api.post(f"{path}/back-fill", json=since, headers=keys["red"]).status_code == 202
+    listed = f"{path}/back-fills"
+    wait_until(lambda: api.get(listed, headers=keys["red"]).json()[0]["status"] == "SUCCEEDED")
+
+    assert [job["tenant_id"] for job in read_jobs(api)] == ["red"]
