@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 import time
 from types import SimpleNamespace
 
@@ -102,6 +103,35 @@ def test_a_signal_cancels_what_is_running_also_where_ctrl_c_is_ignored(told, mon
     loop.close()
     assert signal.signal(signal.SIGINT, before) is signal.SIG_IGN
     assert (ours.was_interrupted, task.cancelled()) == (True, True)
+
+
+def test_the_end_waits_for_a_signal_that_is_being_sent_also_where_ctrl_c_is_not_ours(told, monkeypatch):
+    monkeypatch.setattr(interrupts, "BUSY_SECONDS", 3600)
+    monkeypatch.setattr(interrupts, "DOUBLE_SECONDS", 0)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(asyncio.sleep(3600))
+    ours = Interrupts(task, loop)
+    sending, over, was_entered = threading.Event(), threading.Event(), []
+
+    def send():
+        sending.set()
+        ours._ended.wait(60)
+        over.wait(0.05)  # for an end that does not wait; it never comes
+        was_entered.append(ours in interrupts._active)
+
+    monkeypatch.setattr(ours, "_send", send)
+    with ours:
+        signal.raise_signal(signal.SIGTERM)
+        loop.run_until_complete(asyncio.wait((task,)))
+        thread = threading.Thread(target=ours._interrupt)
+        thread.start()
+        sending.wait(60)
+    over.set()
+    thread.join()
+    loop.close()
+    signal.signal(signal.SIGINT, before)
+    assert was_entered == [True]
 
 
 def test_what_others_handle_or_ignore_stays(monkeypatch):
