@@ -33,7 +33,6 @@ from dokimos.experiment._worker_messages import NO_JOB, Job, decode, decode_numb
 from dokimos.experiment._worker_process import serve
 from dokimos.judges._budget import MemoryLedger
 
-
 started = []
 """The workers of a test that are threads."""
 

@@ -14,6 +14,10 @@ from dokimos._runtime import interrupts
 from dokimos._runtime.interrupts import Interrupts, defer_interrupts
 
 
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""What ends a command as Ctrl-C does."""
+
+
 def press() -> None:
     signal.raise_signal(signal.SIGINT)
 
@@ -68,13 +72,13 @@ def test_nothing_is_interrupted_after_the_end(ours):
 def told(monkeypatch):
     """A process that ends on SIGTERM, and what it says about the first one."""
     monkeypatch.setattr(interrupts, "_received", [])
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    before = {number: signal.getsignal(number) for number in ENDING}
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     heard: list[int] = []
     interrupts.end_on_signals(heard.append)
     yield heard
-    signal.signal(signal.SIGTERM, before)
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_signals_that_come_together_are_one_and_a_later_one_is_another(told, monkeypatch):
@@ -135,8 +139,7 @@ def test_the_end_waits_for_a_signal_that_is_being_sent_also_where_ctrl_c_is_not_
 
 
 def test_what_others_handle_or_ignore_stays(monkeypatch):
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
     interrupts.end_on_signals(lambda number: None)
-    assert signal.signal(signal.SIGTERM, before) is signal.SIG_IGN
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number, handler in before.items():
+        assert signal.signal(number, handler) is signal.SIG_IGN
