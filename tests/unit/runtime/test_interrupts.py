@@ -13,7 +13,6 @@ import pytest
 from dokimos._runtime import interrupts
 from dokimos._runtime.interrupts import Interrupts, defer_interrupts
 
-
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """What ends a command as Ctrl-C does."""
 
