@@ -70,9 +70,7 @@ SIGNALS = [
 
 
 def _describe_process():
-    environment = {f"the variable {name}": value for name, value in os.environ.items()}
-    environment.pop("the variable PYTEST_CURRENT_TEST", None)  # which names the phase of the test, too
-    return environment | {
+    return {
         "the working directory": os.getcwd(),
         "whether garbage is collected": gc.isenabled(),
         "the module __main__": sys.modules["__main__"],
@@ -86,16 +84,19 @@ def _describe_process():
 # Named so that it is set up before all others, and sees the process when they have ended.
 @pytest.fixture(autouse=True)
 def _a_process_for_all_tests():
-    """A test that leaves the process changed fails by itself, and not whichever comes to be after it."""
-    before = _describe_process()
+    """A test that leaves the process changed fails by itself, and not whichever comes to be after it.
+
+    Variables are put back without a word: a suite may export those of its `.env` file, for good.
+    """
+    before, variables = _describe_process(), dict(os.environ)
     yield
+    for name in os.environ.keys() | variables.keys():
+        if name != "PYTEST_CURRENT_TEST" and os.environ.get(name) != variables.get(name):
+            os.environ.pop(name, None)
+            os.environ |= {name: variables[name]} if name in variables else {}
     after = _describe_process()
-    if after != before:
-        changed = {
-            name: (before.get(name), after.get(name))
-            for name in before.keys() | after.keys()
-            if before.get(name) != after.get(name)
-        }
+    changed = {name: (before[name], after[name]) for name in before if after[name] != before[name]}
+    if changed:
         pytest.fail(f"The test has left the process of all tests changed (before, now): {changed}")
 
 
