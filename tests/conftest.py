@@ -3,6 +3,7 @@
 import asyncio
 import compileall
 import contextlib
+import gc
 import importlib.util
 import math
 import os
@@ -61,14 +62,61 @@ def _temporary_folder(tmp_path_factory):
     return str(tmp_path_factory.getbasetemp())
 
 
+SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD", "SIGPIPE", "SIGVTALRM", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)
+]
+
+
+def _describe_process():
+    return {
+        "the working directory": os.getcwd(),
+        "whether garbage is collected": gc.isenabled(),
+        "the module __main__": sys.modules["__main__"],
+        "the switch interval": sys.getswitchinterval(),
+        "sys.excepthook": sys.excepthook,
+        "threading.excepthook": threading.excepthook,
+        **{f"the handler of {number.name}": signal.getsignal(number) for number in SIGNALS},
+    }
+
+
+# Named so that it is set up before all others, and sees the process when they have ended.
+@pytest.fixture(autouse=True)
+def _a_process_for_all_tests():
+    """A test that leaves the process changed fails by itself, and not whichever comes to be after it.
+
+    Variables are put back without a word: a suite may export those of its `.env` file, for good.
+    """
+    before, variables = _describe_process(), dict(os.environ)
+    yield
+    for name in os.environ.keys() | variables.keys():
+        if name != "PYTEST_CURRENT_TEST" and os.environ.get(name) != variables.get(name):
+            os.environ.pop(name, None)
+            os.environ |= {name: variables[name]} if name in variables else {}
+    after = _describe_process()
+    changed = {name: (before[name], after[name]) for name in before if after[name] != before[name]}
+    if changed:
+        pytest.fail(f"The test has left the process of all tests changed (before, now): {changed}")
+
+
 @pytest.fixture(autouse=True)
 def _forget_modules_of_tests(_temporary_folder):
     """What a test wrote and imported, such as an `app.py`, is not what the next one imports by that name."""
-    before = set(sys.modules)
+    before, path = set(sys.modules), set(sys.path)
     yield
     for name in sys.modules.keys() - before:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(_temporary_folder):
             del sys.modules[name]
+    sys.path[:] = [each for each in sys.path if each in path or not each.startswith(_temporary_folder)]
+
+
+@pytest.fixture(autouse=True)
+def _forget_endpoints():
+    """What was learned of a model's server is not known of the next one, which may get its port."""
+    module = sys.modules.get("dokimos.judges._capabilities")
+    if module is not None:
+        module.forget_capabilities()
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def shown_by(folder: Path, *cells: str) -> tuple[list[list[Any]], list[tuple[int
     client = Client(
         notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
-    client.execute()
+    asyncio.run(client.async_execute())  # by itself, it leaves an open event loop to this thread
     return [cell.outputs for cell in notebook.cells[1:]], client.messages
 
 

@@ -28,8 +28,21 @@ def read(live_server):
     return get
 
 
+made = []
+"""The reporters of a test."""
+
+
+@pytest.fixture(autouse=True)
+def _closed_reporters():
+    """No reporter goes on in the tests after this one, whose servers may get the port of its server."""
+    yield
+    while made:
+        made.pop().close()
+
+
 def reporter_for(url, **settings):
-    return ServerReporter(server_url=url, project_name="demo", **settings)
+    made.append(ServerReporter(server_url=url, project_name="demo", **settings))
+    return made[-1]
 
 
 def examples(count):
@@ -360,7 +373,7 @@ def test_items_still_waiting_when_closed_are_spooled(serve, tmp_path):
 
     fake = FakeServer()
     with serve(answer) as server:
-        reporter = reporter_for(server.url, spool_directory=tmp_path)
+        reporter = reporter_for(server.url, spool_directory=tmp_path, attempts=1)
         handle = reporter.begin(RunStart(run_id="r"))
         for index in range(40):
             reporter.report_item(handle, ReportedItem(index, Example.of("a")))
@@ -494,7 +507,7 @@ def test_full_queue_of_a_server_that_takes_nothing_goes_to_the_spool(serve, monk
         return _Never() if request.raw_path.endswith("/items") else {"runId": RUN_ID}
 
     with serve(answer) as server:
-        reporter = reporter_for(server.url, spool_directory=tmp_path)
+        reporter = reporter_for(server.url, spool_directory=tmp_path, attempts=1)
         handle = reporter.begin(RunStart(run_id="r"))
         for index in range(300):
             reporter.report_item(handle, ReportedItem(index, Example.of("a" * 200)))

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -89,20 +88,28 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def reset_signals(ignored: int | None = None) -> None:
+# Not by `preexec_fn`: its code would run in a fork of this process, which has threads that may hold locks.
+RESET_SIGNALS = f"""
+import os, signal, sys
+for number in {[int(number) for number in STATUS]}:
+    signal.signal(number, signal.SIG_IGN if str(number) == sys.argv[1] else signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+
+
+def command_line(*arguments: str, ignored: int | None = None) -> list[str]:
     """Begin with signals as a terminal does, however the tests themselves were started (as under nohup)."""
-    for number in STATUS:
-        signal.signal(number, signal.SIG_IGN if number == ignored else signal.SIG_DFL)
+    command = ["-c", "from dokimos._cli.main import main; main()", *arguments]
+    return [sys.executable, "-I", "-S", "-c", RESET_SIGNALS, str(ignored and int(ignored)), *command]
 
 
 def start(folder: Path, *arguments: str, ignored: int | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", "from dokimos._cli.main import main; main()", *arguments],
+        command_line(*arguments, ignored=ignored),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=partial(reset_signals, ignored),
     )
 
 
@@ -170,13 +177,12 @@ def test_reports_are_written_where_the_terminal_is_gone(folder: Path, wait_until
     pty = pytest.importorskip("pty")
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", "from dokimos._cli.main import main; main()", *COMMANDS["run"]],
+        command_line(*COMMANDS["run"]),
         cwd=folder,
         stdin=slave,
         stdout=slave,
         stderr=slave,
         start_new_session=True,
-        preexec_fn=reset_signals,
     )
     os.close(slave)
     wait_until((folder / "hanging").exists)

@@ -283,6 +283,7 @@ def test_a_stored_run_is_scored_again_over_processes_by_the_command(app, capsys)
 
 
 def test_workers_share_the_items_and_end_with_the_run(app):
+    before = set(threading.enumerate())
     result = plan(app, app.answer, [app.Pid()]).run()
     pids = {int(one.reason) for item in result.item_results for one in item.eval_results if one.name == "Pid"}
     assert os.getpid() not in pids
@@ -290,7 +291,7 @@ def test_workers_share_the_items_and_end_with_the_run(app):
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - before:
         if thread.name.startswith("dokimos-worker"):
             thread.join(30)  # it hears at any moment that its worker has ended
             assert not thread.is_alive()
@@ -524,13 +525,22 @@ def is_alive(pid):
 
 
 def test_an_interrupted_run_in_python_has_what_was_done(app, wait_until):
-    def interrupt():
-        wait_until(Path("stuck").exists)
-        signal.raise_signal(signal.SIGINT)
+    over = threading.Event()
 
-    threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(RunInterrupted) as caught:
-        plan(app, app.answer_without_end).run()
+    def interrupt():
+        stuck = Path("stuck").resolve()  # wherever the test after this one is
+        wait_until(lambda: stuck.exists() or over.is_set())
+        if not over.is_set():
+            signal.raise_signal(signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt, daemon=True)
+    interrupting.start()
+    try:
+        with pytest.raises(RunInterrupted) as caught:
+            plan(app, app.answer_without_end).run()
+    finally:
+        over.set()  # Ctrl-C must not come to another test
+        interrupting.join()
     assert "item-5" not in [item.key for item in caught.value.result.item_results]
 
 

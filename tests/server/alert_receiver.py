@@ -96,8 +96,8 @@ def raw_receiver(answer):
                 with connection:
                     if not is_over.is_set():
                         connection.settimeout(PATIENCE)
-                        connection.recv(65536)
                         with suppress(OSError):  # the other side has had enough
+                            connection.recv(65536)
                             answer(connection)
 
         thread = threading.Thread(target=accept, daemon=True)

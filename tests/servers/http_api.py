@@ -31,7 +31,7 @@ class HttpApi:
 
     def __enter__(self):
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(60)
         return self
 
     def __exit__(self, *exc):

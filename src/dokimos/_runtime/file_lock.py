@@ -124,25 +124,29 @@ class ProcessLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._file: int | None = file
         try:
-            lock_file(self._file, wait=False)
+            lock_file(file, wait=False)
         except OSError as error:
             if error.errno in NO_LOCKS_HERE:
                 return
-            os.lseek(self._file, 0, os.SEEK_SET)
-            holder = os.read(self._file, 32).decode(errors="replace").strip()
-            os.close(self._file)
+            os.lseek(file, 0, os.SEEK_SET)
+            holder = os.read(file, 32).decode(errors="replace").strip()
+            os.close(file)
             raise LockTaken(f" (process {holder})" if holder.isdigit() else "") from None
-        os.ftruncate(self._file, 0)
-        os.write(self._file, str(os.getpid()).encode())
+        os.ftruncate(file, 0)
+        os.write(file, str(os.getpid()).encode())
 
     def release(self) -> None:
         """Release the lock. A process forked meanwhile holds the file too, so closing it is not enough."""
+        file, self._file = self._file, None
+        if file is None:  # released already, and the descriptor may be another file's by now
+            return
         with contextlib.suppress(OSError):
-            unlock_file(self._file)
+            unlock_file(file)
         with contextlib.suppress(OSError):
-            os.close(self._file)
+            os.close(file)
 
 
 def is_locked(path: Path) -> bool:

@@ -63,8 +63,8 @@ class Interrupts:
         self._ended.set()
         if self._first is not None:  # what was pressed twice by a quick hand is all heard here
             time.sleep(max(0.0, self._first + DOUBLE_SECONDS - time.monotonic()))
-        if self._installed:
-            with self._sending:
+        with self._sending:  # also for a signal that others handle: what is on its way is heard here
+            if self._installed:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
         if self._in_main:
             _active.remove(self)

@@ -141,8 +141,10 @@ class Journal:
         self._closing.set()
         self._dirty.set()
         self._syncer.join()
-        self._sync()
         with self._mutex:
+            if self._closed:
+                return
+            self._sync()
             # A call left behind may still want to write, when the descriptor is another file's.
             self._closed = True
             with contextlib.suppress(OSError):

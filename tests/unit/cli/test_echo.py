@@ -7,6 +7,7 @@ import pytest
 
 import dokimos
 from dokimos._cli.main import main, run_command
+from dokimos._runtime import interrupts
 
 SOURCE = Path(dokimos.__file__).parent
 WAYS = {"_cli/echo.py", "_runtime/terminal_text.py", "reporting/_terminal.py"}
@@ -94,7 +95,8 @@ def test_a_run_prints_foreign_text_as_escapes(hostile_run, capsys, options):
     assert (ESCAPED in printed) or options == ["-q"]
 
 
-def test_a_traceback_has_escapes(hostile_run, capsys):
+def test_a_traceback_has_escapes(hostile_run, capsys, monkeypatch):
+    monkeypatch.setattr(interrupts, "end_on_signals", lambda on_first: None)  # which is for a process of ours
     with pytest.raises(SystemExit, match="1"):
         main(["--debug", "run", "evals.py:refuse"])
     printed = assert_harmless(capsys.readouterr())

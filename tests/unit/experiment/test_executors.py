@@ -33,10 +33,16 @@ from dokimos.experiment._worker_messages import NO_JOB, Job, decode, decode_numb
 from dokimos.experiment._worker_process import serve
 from dokimos.judges._budget import MemoryLedger
 
+started = []
+"""The workers of a test that are threads."""
+
 
 @pytest.fixture(autouse=True)
 def exits_of_workers(monkeypatch):
-    """Workers here are threads: where one would end its process, it would end that of the tests."""
+    """Workers here are threads: where one would end its process, it would end that of the tests.
+
+    None of them outlives its test, also where a run gives it up without a word.
+    """
     exits = []
 
     def exit_now():
@@ -45,6 +51,8 @@ def exits_of_workers(monkeypatch):
 
     monkeypatch.setattr(_worker_process, "_exit_now", exit_now)
     yield
+    while started:
+        started.pop().release()
     assert exits == []
 
 
@@ -292,6 +300,14 @@ class ThreadHandle(WorkerHandle):
         self.other = QueueEnd(there, back)
         self.thread = threading.Thread(target=serve, args=(self.other,), daemon=True)
         self.thread.start()
+        started.append(self)
+
+    def release(self):
+        """Let the thread end, whichever message it waits for."""
+        for message in ((False,), ("end",)):
+            self.connection.send_bytes(encode(NO_JOB, message))
+        self.thread.join(60)
+        assert not self.thread.is_alive()
 
     def prepare(self, setup, advice):
         self.connection.send_bytes(encode(NO_JOB, (False,)))

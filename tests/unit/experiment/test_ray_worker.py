@@ -1,5 +1,6 @@
 """A worker on Ray and how it is configured, without Ray: messages that are sent twice or lost on the way."""
 
+import sys
 import threading
 
 import pytest
@@ -29,7 +30,12 @@ def worker():
     made = RayWorker(None, [], None)
     yield made
     made.put(2**60, [])  # of no effect
-    made._inbox.put(encode(NO_JOB, (END,)))
+    # The first of them is for one that has not been prepared: it would take anything else for the wish to
+    # record the files that this process reads, which never ends.
+    for message in (False, END):
+        made._inbox.put(encode(NO_JOB, (message,)))
+    with made._changed:
+        assert made._changed.wait_for(lambda: made._has_ended, 60)
 
 
 def prepare(worker):
@@ -122,7 +128,9 @@ def test_a_worker_that_is_busy_for_long_does_not_hold_messages_back(worker, monk
     assert worker.take(1) == [b"first"]
 
 
-def test_an_application_that_cannot_be_imported_is_told(tmp_path):
+def test_an_application_that_cannot_be_imported_is_told(tmp_path, monkeypatch):
+    for name in ("__main__", "__mp_main__"):  # which the worker takes for those of a process of its own
+        monkeypatch.setitem(sys.modules, name, sys.modules["__main__"])
     (tmp_path / "app.py").write_text("import nothing_of_this_name\n")
     worker = RayWorker(None, [], str(tmp_path / "app.py"))
     [message] = worker.take(0)

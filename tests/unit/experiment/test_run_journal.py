@@ -718,6 +718,7 @@ def test_a_journal_that_was_closed_is_never_written_to_again(tmp_path: Path) -> 
     journal.close(status="completed")
     other = (tmp_path / "other").open("w")
     journal.write_repeat_end(0, seen=1, fingerprint=None, duplicate_ids=0)
+    journal.close(status="completed")  # nor is what has the descriptor now closed
     other.close()
     assert (tmp_path / "other").read_text() == ""
     [line] = (tmp_path / "journal.jsonl").read_text().splitlines()

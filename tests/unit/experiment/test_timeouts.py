@@ -14,6 +14,7 @@ import pytest
 
 from dokimos._core.example import Example
 from dokimos._core.results import ExperimentResult
+from dokimos._runtime import concurrency
 from dokimos._runtime.concurrency import call_in_thread
 from dokimos.datasets._dataset import Dataset
 from dokimos.evaluators._text import ExactMatch
@@ -174,19 +175,30 @@ def test_a_timeout_covers_one_attempt_and_not_the_item(
     assert limits.begun == [0.4, 0.4]
 
 
-def test_threads_are_reused_from_item_to_item_and_run_to_run(numbers: Numbers) -> None:
+def test_threads_are_reused_from_item_to_item_and_run_to_run(
+    numbers: Numbers, wait_until: Callable[..., None]
+) -> None:
     names: set[int] = set()
 
     def task(example: Example) -> str:
         names.add(threading.get_ident())
         return str(number(example))
 
-    run(numbers(50), task, journal=False)
-    before = threading.active_count()
+    def count() -> int:
+        return sum(thread.name == "dokimos-call" for thread in threading.enumerate())
+
+    def busy() -> int:
+        return count() - len(concurrency._threads._idle)
+
+    count_before, busy_before = count(), busy()
+    run(numbers(50), task, journal=False, parallelism=1)
     for _ in range(10):
-        run(numbers(5), task, journal=False)
-    assert threading.active_count() <= before
-    assert len(names) <= 4  # the watch of the event loop takes one of the same threads, another in each run
+        # The one that watches the event loop hears at any moment that the run has ended.
+        wait_until(lambda: busy() <= busy_before)
+        run(numbers(5), task, journal=False, parallelism=1)
+    # One for the items, one that watches the event loop, and one that reads the commit, another in each run.
+    assert count() <= max(count_before, busy_before + 3)
+    assert len(names) <= 3
 
 
 async def test_a_cancelled_wait_leaves_the_thread_behind(release: threading.Event) -> None:

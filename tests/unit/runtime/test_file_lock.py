@@ -147,6 +147,15 @@ def test_a_file_system_without_locks_is_worked_on_without_one(tmp_path, monkeypa
         assert (tmp_path / "replies").exists()
 
 
+def test_a_lock_that_is_released_twice_leaves_the_files_of_others_open(tmp_path):
+    lock = RunLock(tmp_path)
+    lock.release()
+    with (tmp_path / "other").open("w") as other:  # which has the descriptor now
+        lock.release()
+        other.write("written")
+    assert (tmp_path / "other").read_text() == "written"
+
+
 def test_a_file_is_held_by_one_and_free_afterwards(tmp_path):
     path = tmp_path / "replies"
     with hold_exclusively(path, error=ConfigurationError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 import time
 from types import SimpleNamespace
 
@@ -11,6 +12,9 @@ import pytest
 
 from dokimos._runtime import interrupts
 from dokimos._runtime.interrupts import Interrupts, defer_interrupts
+
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""What ends a command as Ctrl-C does."""
 
 
 def press() -> None:
@@ -67,13 +71,13 @@ def test_nothing_is_interrupted_after_the_end(ours):
 def told(monkeypatch):
     """A process that ends on SIGTERM, and what it says about the first one."""
     monkeypatch.setattr(interrupts, "_received", [])
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    before = {number: signal.getsignal(number) for number in ENDING}
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     heard: list[int] = []
     interrupts.end_on_signals(heard.append)
     yield heard
-    signal.signal(signal.SIGTERM, before)
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_signals_that_come_together_are_one_and_a_later_one_is_another(told, monkeypatch):
@@ -104,9 +108,37 @@ def test_a_signal_cancels_what_is_running_also_where_ctrl_c_is_ignored(told, mon
     assert (ours.was_interrupted, task.cancelled()) == (True, True)
 
 
+def test_the_end_waits_for_a_signal_that_is_being_sent_also_where_ctrl_c_is_not_ours(told, monkeypatch):
+    monkeypatch.setattr(interrupts, "BUSY_SECONDS", 3600)
+    monkeypatch.setattr(interrupts, "DOUBLE_SECONDS", 0)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(asyncio.sleep(3600))
+    ours = Interrupts(task, loop)
+    sending, over, was_entered = threading.Event(), threading.Event(), []
+
+    def send():
+        sending.set()
+        ours._ended.wait(60)
+        over.wait(0.05)  # for an end that does not wait; it never comes
+        was_entered.append(ours in interrupts._active)
+
+    monkeypatch.setattr(ours, "_send", send)
+    with ours:
+        signal.raise_signal(signal.SIGTERM)
+        loop.run_until_complete(asyncio.wait((task,)))
+        thread = threading.Thread(target=ours._interrupt)
+        thread.start()
+        sending.wait(60)
+    over.set()
+    thread.join()
+    loop.close()
+    signal.signal(signal.SIGINT, before)
+    assert was_entered == [True]
+
+
 def test_what_others_handle_or_ignore_stays(monkeypatch):
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
     interrupts.end_on_signals(lambda number: None)
-    assert signal.signal(signal.SIGTERM, before) is signal.SIG_IGN
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number, handler in before.items():
+        assert signal.signal(number, handler) is signal.SIG_IGN

@@ -8,13 +8,17 @@ import textwrap
 
 import pytest
 
+import dokimos
+import dokimos.errors
+import dokimos.evaluators
+import dokimos.testing
 from dokimos import ExperimentResult, load_result
 
 # Loaded before the first session: pytester forgets the modules that a session was the first to import, and a
-# second class of that name would not be the one that the assertions know.
-from dokimos.errors import EvalAssertionError as EvalAssertionError
-from dokimos.evaluators import Evaluator as Evaluator
-from dokimos.testing import assert_eval as assert_eval
+# second class of that name would not be the one that the assertions, and other tests, know.
+for package in (dokimos, dokimos.errors, dokimos.evaluators, dokimos.testing):
+    for name in package.__all__:
+        getattr(package, name)
 
 pytest_plugins = ["pytester"]
 
