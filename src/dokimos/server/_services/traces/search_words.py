@@ -103,9 +103,11 @@ def fold_text(text: str) -> str:
 def separate_words(text: str) -> str:
     """Return a text with nothing but its words, folded, with one space between them."""
     text = fold_text(text)
+    if not text.isascii():
+        text = _find_gaps().foreign.sub(" ", text)
     if text.isascii():  # three times as fast as by an expression
         return " ".join(text.translate(_ASCII_GAPS).split())
-    return _ASCII_GAP.sub(" ", _find_gaps().foreign.sub(" ", text)).strip()
+    return _ASCII_GAP.sub(" ", text).strip()
 
 
 def is_plain(text: str) -> bool:
