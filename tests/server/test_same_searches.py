@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from tests.server.clickhouse import MISSING, new_clickhouse_database, start_clickhouse
+from tests.server.clickhouse import new_clickhouse_database
 from tests.server.conftest import _copy_sqlite, _new_database
 from tests.server.server_process import PATIENT
 from tests.server.test_traces import TRACES
@@ -38,9 +38,7 @@ def store(request, tmp_path_factory):
             settings["data_dir"] = tmp_path_factory.mktemp("server")
             _copy_sqlite(request.getfixturevalue("migrated_sqlite"), settings["data_dir"])
         if request.param == "clickhouse":
-            server = stack.enter_context(start_clickhouse())
-            if server is None:
-                pytest.skip(MISSING)
+            server = request.getfixturevalue("clickhouse")
             url = stack.enter_context(new_clickhouse_database(server))
             settings["traces"] = TraceSettings(clickhouse_url=url)
         app = create_app(ServerSettings(**{"host": "127.0.0.1", **PATIENT, **settings}))
