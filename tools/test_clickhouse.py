@@ -27,6 +27,7 @@ TESTS = (
     "test_online_evaluation.py",
     "test_promotion.py",
     "test_redaction.py",
+    "test_same_searches.py",
     "test_span_logs.py",
     "test_span_search.py",
     "test_span_writer.py",
@@ -55,7 +56,6 @@ NOT_OF_CLICKHOUSE = (
     "test_trace_retention.py::test_sqlite_makes_its_file_smaller",
     "test_trace_retention.py::test_the_last_two_days_keep_their_storage",
     "test_trace_search.py::test_a_search_of_a_period_reads_no_day_in_which_nothing_of_it_came",
-    "test_trace_search.py::test_a_text_without_spaces_of_an_earlier_version_is_found_by_its_beginning",
 )
 """Tests of what SQLite and PostgreSQL have in their own tables."""
 

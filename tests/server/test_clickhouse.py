@@ -15,8 +15,8 @@ from dokimos.server._db.database import DatabaseUnavailable, open_trace_database
 from dokimos.server._db.span_storage import SpanSearch, find_storage
 from dokimos.server._db.trace_tables import SPANS, TRACE_DAYS, TRACES
 from dokimos.server._services.traces import trace_rows
+from dokimos.server._services.traces.search_words import split_words
 from dokimos.server._services.traces.trace_search import find_searched_words
-from dokimos.server._services.traces.trace_texts import split_phrases
 from dokimos.server._trace_settings import TraceSettings
 
 
@@ -39,7 +39,7 @@ async def server(database_settings, traces, clock):
 def search(server, word, descending=True, limit=100):
     async def run():
         [day] = {row.day for row in await server.read(select(TRACES.c.day))}
-        wanted = SpanSearch(day, find_searched_words(split_phrases(word)), [], descending)
+        wanted = SpanSearch(day, find_searched_words(split_words(word)), [], descending)
         return await server.traces.read(
             lambda c: find_storage(c).search(c, wanted, after=None, limit=limit)[0]
         )

@@ -21,6 +21,7 @@ from dokimos.server._db.trace_tables import (
     TRACES,
 )
 from dokimos.server._services.traces.attribute_hashes import hash_attribute
+from dokimos.server._services.traces.search_words import split_words
 from dokimos.server._services.traces.stored_spans import read_record
 from dokimos.server._services.traces.trace_sources import load_origin
 from dokimos.server._services.traces.trace_texts import match_expression, text_table
@@ -202,7 +203,9 @@ def search(api, word=None, attribute=None):
             query = f"SELECT span_id FROM spans WHERE {where}"
             return sorted(row[0] for row in connection.exec_driver_sql(query, (parameter,)))
         found = []
-        expression = match_expression(word, () if number is None else (number,))
+        expression = match_expression(
+            [] if word is None else split_words(word), () if number is None else (number,)
+        )
         for (day,) in connection.execute(select(TRACES.c.day).distinct()).all():
             table = text_table(day)
             query = (

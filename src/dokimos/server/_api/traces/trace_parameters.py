@@ -16,10 +16,10 @@ from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.list_pages import ListPage
 from dokimos.server._services.traces.attribute_hashes import MAX_HASHED_LENGTH
 from dokimos.server._services.traces.new_spans import MAX_ID, canonical_id, clean
+from dokimos.server._services.traces.search_words import split_words
 from dokimos.server._services.traces.trace_cursors import read_cursor
 from dokimos.server._services.traces.trace_filter import BY_START, TRACE_ORDERS, TraceFilter, TraceStatus
 from dokimos.server._services.traces.trace_scores import ScoreFilter, ScoreResult
-from dokimos.server._services.traces.trace_texts import split_phrases
 
 _MAX_LENGTH: Final = 1000
 _MAX_WORDS: Final = 20
@@ -160,12 +160,11 @@ def _clean(text: str | None) -> str | None:
 
 
 def _read_words(search: str | None) -> tuple[str, ...]:
-    words = tuple(split_phrases(clean(search or "")))
+    words = tuple(split_words(clean(search or "")))
     if search and search.strip() and not words:
         raise InvalidRequestError("holds no letter and no digit, of which the index is made", field="search")
-    count = sum(len(word.split(" ")) for word in words)
-    if count > _MAX_WORDS:
-        raise InvalidRequestError(f"must be at most {_MAX_WORDS} words, not {count}", field="search")
+    if len(words) > _MAX_WORDS:
+        raise InvalidRequestError(f"must be at most {_MAX_WORDS} words, not {len(words)}", field="search")
     return words
 
 

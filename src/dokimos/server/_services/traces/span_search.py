@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Row
 
 from dokimos._core.jsonable import jsonable
 from dokimos.server._services.errors import InvalidRequestError
+from dokimos.server._services.traces.search_words import fold_text
 from dokimos.server._services.traces.trace_details import read_part
-from dokimos.server._services.traces.trace_texts import fold_text
 from dokimos.traces._span import Span
 
 MAX_SPANS: Final = 5000

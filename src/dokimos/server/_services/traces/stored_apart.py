@@ -16,8 +16,10 @@ from dokimos.server._db.span_storage import SpanStorage, find_storage
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.traces.new_spans import NewSpan
 from dokimos.server._services.traces.open_traces import OpenTrace
+from dokimos.server._services.traces.search_words import separate_words
 from dokimos.server._services.traces.trace_statements import ENCODING_NUMBERS
-from dokimos.server._services.traces.trace_texts import searchable_text, split_words
+from dokimos.server._services.traces.trace_texts import searchable_text
+from dokimos.server._services.traces.unspaced_texts import separate_passages
 
 _FIRST: Final = NewSpan._fields.index("span_id")
 _END: Final = NewSpan._fields.index("error") + 1
@@ -91,5 +93,5 @@ def _make_rows(trace: OpenTrace, moment: int, version: int) -> Iterator[Mapping[
 
 
 def write_search(text: str) -> str:
-    """Return a text as a store searches it: its words in small letters, each between spaces."""
-    return f" {' '.join(split_words(text))} "
+    """Return a text as a store searches it: its words, and passages without spaces, each between spaces."""
+    return f" {' '.join(separate_passages(separate_words(text)).split())} "

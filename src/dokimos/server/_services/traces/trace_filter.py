@@ -58,7 +58,7 @@ class TraceFilter:
     scores: ScoreFilter | None = None
     """What rules said of it."""
     words: tuple[str, ...] = ()
-    """Words that one span of it has, as of `split_phrases`; the last one may be the beginning of one."""
+    """Words that one span of it has, as of `split_words`; the last one may be the beginning of one."""
     attributes: tuple[tuple[str, str], ...] = ()
     """Keys and values, all of which the same span has."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -25,7 +26,7 @@ from dokimos.server._db.span_storage import SearchedWord, SpanSearch, SpanStorag
 from dokimos.server._db.trace_tables import SPANS, TRACES
 from dokimos.server._services.errors import InvalidRequestError
 from dokimos.server._services.traces.attribute_hashes import hash_attribute
-from dokimos.server._services.traces.row_ranges import find_traces_of_rows, has_table
+from dokimos.server._services.traces.row_ranges import find_traces_of_rows
 from dokimos.server._services.traces.search_scope import (
     FIRST_ID,
     LAST_ID,
@@ -35,12 +36,14 @@ from dokimos.server._services.traces.search_scope import (
     first_of_day,
     last_of_day,
 )
+from dokimos.server._services.traces.search_words import MAX_WORD, fold_text, split_old_parts
 from dokimos.server._services.traces.trace_texts import (
     has_full_text_search,
+    is_old_index,
     match_expression,
-    text_table,
+    match_old_expression,
 )
-from dokimos.server._services.traces.unspaced_texts import Alternatives, find_terms, has_unspaced_letters
+from dokimos.server._services.traces.unspaced_texts import find_terms, separate_passages
 from dokimos.server._services.traces.word_matches import WordMatches
 
 _RARE: Final = 10_000
@@ -49,6 +52,10 @@ _BATCH: Final = 200
 _FIRST_STEP: Final = 64
 """Traces that are looked at first where something occurs in many spans; each step is twice as long."""
 _LONGEST_STEP: Final = 512
+
+
+_IS_PLAIN: Final = re.compile(r"(?!.*[0-9]e[0-9])[a-z0-9 &]+:\*")
+"""Of words that the parser of PostgreSQL takes for words: it takes `12e4ab` for a number and a word."""
 
 
 class Candidates(NamedTuple):
@@ -73,15 +80,16 @@ def find_candidates(
         InvalidRequestError: This SQLite cannot search for texts.
     """
     hashes = [hash_attribute(key, value) for key, value in attributes]
+    folded = [fold_text(word) for word in words]
     storage = find_storage(connection)
     if storage is not None:
-        searched = find_searched_words(words)
+        searched = find_searched_words(folded)
         for day, of_day in choose_days(connection, scope):
             query = SpanSearch(day, searched, hashes, scope.is_descending)
             yield from _search_storage(connection, storage, query, of_day)
         return
     if connection.dialect.name == "postgresql":
-        search = _postgres_condition(words, hashes)
+        search = _postgres_condition(words, folded, hashes)
         for day, of_day in choose_days(connection, scope):
             yield from _search_postgres_day(connection, day, search, of_day)
         return
@@ -90,25 +98,32 @@ def find_candidates(
             "This server cannot search traces by words or attributes: its SQLite was built without FTS5. "
             "Start it with a Python whose SQLite has FTS5, or with PostgreSQL; the other filters work."
         )
-    expression = match_expression(" ".join(words), hashes) or ""
+    expressions = {False: match_expression(folded, hashes), True: match_old_expression(words, hashes)}
     for day, of_day in choose_days(connection, scope):
-        yield from _search_sqlite_day(connection, day, expression, of_day)
+        is_old = is_old_index(connection, day)
+        if is_old is not None:
+            yield from _search_sqlite_day(connection, day, expressions[is_old], of_day)
 
 
 def find_searched_words(words: Sequence[str]) -> list[SearchedWord]:
-    """Return what a store of spans is searched for: one with letters without spaces is found anywhere."""
+    """Return what a store of spans is searched for: letters without spaces are found anywhere in a passage.
+
+    Args:
+        words: Folded ones, the last of which may be the beginning of one.
+    """
     searched = []
     for number, word in enumerate(words, 1):
-        is_word = not has_unspaced_letters(word)
-        searched.append(SearchedWord(word, begins_word=is_word, ends_word=is_word and number < len(words)))
+        text = separate_passages(word)
+        begins, ends = not text.startswith(" "), not text.endswith(" ")
+        is_whole = ends and number < len(words) and len(word) <= MAX_WORD
+        parts = " ".join([part[:MAX_WORD] for part in text.split()])
+        searched.append(SearchedWord(parts, begins_word=begins, ends_word=is_whole))
     return searched
 
 
 def _search_sqlite_day(
     connection: Connection, day: int, expression: str, scope: TraceScope
 ) -> Iterator[Candidates]:
-    if not has_table(connection, text_table(day)):
-        return
     with closing(WordMatches(connection, day, expression, is_descending=scope.is_descending)) as matches:
         matches.read(_RARE + 1)
         if matches.is_complete:
@@ -186,24 +201,24 @@ def _search_storage(
         place, size = end, _BATCH
 
 
-def _postgres_condition(words: Sequence[str], hashes: Sequence[int]) -> ColumnElement[bool]:
+def _postgres_condition(
+    words: Sequence[str], folded: Sequence[str], hashes: Sequence[int]
+) -> ColumnElement[bool]:
     conditions: list[ColumnElement[bool]] = []
     if words:
-        # Nothing but letters and digits, so that none of them is an operator.
-        query = " & ".join([_write_term(each) for each in find_terms(" ".join(words).split(" "))])
-        conditions.append(_literal("spans.search @@ to_tsquery('simple', :query)", query=query))
+        # Nothing but letters, digits and signs, so that none of them is an operator.
+        query = " & ".join([f"'{term.word}'{':*' if term.is_begun else ''}" for term in find_terms(folded)])
+        old = " & ".join([" <-> ".join(split_old_parts(word)) for word in words]) + ":*"
+        if _IS_PLAIN.fullmatch(old):
+            conditions.append(_literal("spans.search @@ CAST(:query AS tsquery)", query=query))
+        else:
+            # Spans of an earlier version have the parts of words as the parser found them, with their places.
+            both = "spans.search @@ (CAST(:query AS tsquery) || to_tsquery('simple', :old))"
+            conditions.append(_literal(both, query=query, old=old))
     if hashes:
         numbers = ",".join(map(str, hashes))
         conditions.append(_literal(f"spans.attribute_hashes @> ARRAY[{numbers}]::bigint[]"))
     return and_(*conditions)
-
-
-def _write_term(alternatives: Alternatives) -> str:
-    written = [
-        " & ".join([f"{term.word}{':*' if term.is_begun else ''}" for term in terms])
-        for terms in alternatives
-    ]
-    return written[0] if len(written) == 1 else f"({' | '.join([f'({each})' for each in written])})"
 
 
 def _literal(condition: str, **values: str) -> Any:

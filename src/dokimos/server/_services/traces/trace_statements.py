@@ -119,7 +119,7 @@ INSERT_POSTGRESQL: Final = _write_insert(
     (*SPAN_COLUMNS, "search", "attribute_hashes"),
     [
         *(f"${place}" for place in range(1, len(SPAN_COLUMNS) + 1)),
-        f"to_tsvector('simple', ${len(SPAN_COLUMNS) + 1})",
+        f"array_to_tsvector(string_to_array(${len(SPAN_COLUMNS) + 1}, ' '))",
         f"${len(SPAN_COLUMNS) + 2}",
     ],
 )

@@ -7,38 +7,49 @@ two columns of the spans with GIN indexes, in the partition of the day.
 from __future__ import annotations
 
 import logging
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
 from typing import Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from dokimos.server._db.batches import in_batches
 from dokimos.server._db.driver_statements import execute_many
 from dokimos.server._services.traces.new_spans import NewSpan
 from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.row_ranges import RowRange, add_ranges, create_range_table
-from dokimos.server._services.traces.unspaced_texts import Alternatives, find_terms, split_passages
+from dokimos.server._services.traces.search_words import (
+    MAX_WORD,
+    is_plain,
+    make_plain,
+    separate_words,
+    split_old_parts,
+)
+from dokimos.server._services.traces.unspaced_texts import (
+    Alternatives,
+    Term,
+    find_old_terms,
+    find_terms,
+    has_unspaced_letters,
+    split_passages,
+)
 
 _LOGGER: Final = logging.getLogger("dokimos.server")
 MAX_INDEXED: Final = 100_000
 """Characters of a span that are indexed; PostgreSQL refuses an index of more than 1 MB."""
 _TEXTS_AT_ONCE: Final = 10
 """Texts indexed without a look at the requests."""
-_NO_WORD: Final = re.compile("[\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
-"""What ends a word: what is neither a letter nor a digit, and the letters that FTS5 takes for marks, since
-its Unicode is older. A word with one of them would be several to it, which its index cannot search for."""
-_SIGNS: Final = "_"
-"""Stands for signs that part a word; no word has it."""
-_ACCENTS: Final = re.compile("[\u0300-\u036f]+")
-_MAX_WORD: Final = 500
-"""Characters of a word, as a search may have: PostgreSQL leaves those of more than 2,047 bytes out."""
-_MARK: Final = "\u01c2"
-"""A rare letter that begins the words that are not of the text: the index cannot search in one column."""
+_TOKENIZER: Final = "unicode61 categories 'L* N* Co Mn Mc'"
+"""Takes vowel signs for parts of words."""
+TEXT_INDEX_OPTIONS: Final = f"text, words, content='', detail=none, columnsize=0, tokenize=\"{_TOKENIZER}\""
+"""Of the index of a day on SQLite."""
+_MARK: Final = "\ue000"
+"""Begins the words that are not of the text, since the index cannot search in one column. It is for private
+use, and a letter to FTS5 alone: no word of a text or of a search has it."""
+_OLD_MARK: Final = "\u01c2"
+"""Began them in earlier versions: a rare letter."""
 
 _pick_searched: Final = itemgetter(
     *(NewSpan._fields.index(name) for name in ("name", "input_text", "output_text", "error"))
@@ -61,41 +72,13 @@ def searchable_words(span: NewSpan) -> str:
 
 
 def split_searchable(text: str) -> str:
-    """Return a text in words for PostgreSQL, whose parser would keep `example.com` or `3.14` as one."""
-    words = _NO_WORD.sub(" ", split_passages(fold_text(text)))
-    if len(words) <= _MAX_WORD:
+    """Return a text in the words that PostgreSQL has in its index, each behind one space."""
+    words = separate_words(text)
+    if has_unspaced_letters(words):
+        words = " ".join(split_passages(words).split())
+    if len(words) <= MAX_WORD:
         return words
-    return " ".join([word[:_MAX_WORD] for word in words.split(" ")])
-
-
-def split_words(text: str) -> list[str]:
-    """Return the words of a text that is searched for, in small letters, as the index has them."""
-    return [word for word in _NO_WORD.split(fold_text(text)) if word]
-
-
-def split_phrases(text: str) -> list[str]:
-    """Return the words of a text that is searched for; one that signs part has all of its parts.
-
-    Vowel signs do not count as letters: to `split_words` and to indexes, a word of Thai or Hindi with some of
-    them is several words. Here these stay together, with spaces between them.
-    """
-    signed = _NO_WORD.sub(_mark_gap, fold_text(text)).split(" ")
-    return [" ".join(filter(None, phrase.split(_SIGNS))) for phrase in signed if phrase.strip(_SIGNS)]
-
-
-def _mark_gap(gap: re.Match[str]) -> str:
-    """Return what stands for something between two words."""
-    return _SIGNS if all(unicodedata.category(each).startswith("M") for each in gap[0]) else " "
-
-
-def fold_text(text: str) -> str:
-    """Return a text in small letters, each with its accents as one character: an accent alone ends a word.
-
-    Accents that no character has with its letter are left out. Databases do that, too, but not all of them,
-    nor for all letters.
-    """
-    text = text.lower()
-    return text if text.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFC", text))
+    return " ".join([word[:MAX_WORD] for word in words.split(" ")])
 
 
 def text_table(day: int) -> str:
@@ -103,9 +86,9 @@ def text_table(day: int) -> str:
     return f"span_texts_{day}"
 
 
-def attribute_word(number: int) -> str:
+def attribute_word(number: int, mark: str = _MARK) -> str:
     """Return the word that stands for an attribute in the index of SQLite."""
-    return f"{_MARK}a{number:x}"
+    return f"{mark}a{number:x}"
 
 
 def project_word(project_id: str | None, tenant_key: str) -> str:
@@ -166,37 +149,49 @@ def index_texts(
     table = text_table(day)
     if day not in known_days:
         connection.exec_driver_sql(
-            f"CREATE VIRTUAL TABLE IF NOT EXISTS {table}"
-            " USING fts5(text, words, content='', detail=none, columnsize=0)"
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} USING fts5({TEXT_INDEX_OPTIONS})"
         )
         create_range_table(connection, day)
     insert = f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)"
     for part in in_batches(spans.texts, _TEXTS_AT_ONCE):
-        execute_many(connection, insert, [(row, split_passages(text), words) for row, text, words in part])
+        execute_many(connection, insert, [(row, _write_text(text), words) for row, text, words in part])
         pace.give_way()
     add_ranges(connection, day, spans.ranges)
 
 
-def _write_term(alternatives: Alternatives) -> str:
-    written = [
-        " AND ".join([f'"{term.word}"{"*" if term.is_begun else ""}' for term in terms])
-        for terms in alternatives
-    ]
+def _write_text(text: str) -> str:
+    """Return a text as the index of SQLite has it."""
+    return text if is_plain(text) else split_passages(make_plain(text))
+
+
+def is_old_index(connection: Connection, day: int) -> bool | None:
+    """Return whether an earlier version began the index of a day on SQLite, None where there is none."""
+    query = text("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = :name")
+    created = connection.execute(query, {"name": text_table(day)}).scalar()
+    return None if created is None else _TOKENIZER not in created
+
+
+def match_expression(words: Sequence[str], attributes: Sequence[int] = ()) -> str:
+    """Return a query of FTS5 for all of some words, the last of which may be the beginning of one."""
+    parts = [_write_term(term) for term in find_terms(words)]
+    return " AND ".join([*parts, *(f'"{attribute_word(number)}"' for number in attributes)])
+
+
+def match_old_expression(words: Sequence[str], attributes: Sequence[int] = ()) -> str:
+    """Return such a query for an index that an earlier version began, where vowel signs end words."""
+    parts = [part for word in words for part in split_old_parts(word)]
+    written = [_write_alternatives(each) for each in find_old_terms(parts)]
+    marks = (_OLD_MARK, _MARK)  # it may be the index of the day on which the server was updated
+    for number in attributes:
+        either = " OR ".join([f'"{attribute_word(number, mark)}"' for mark in marks])
+        written.append(f"({either})")
+    return " AND ".join(written)
+
+
+def _write_term(term: Term) -> str:
+    return f'"{term.word}"{"*" if term.is_begun else ""}'
+
+
+def _write_alternatives(alternatives: Alternatives) -> str:
+    written = [" AND ".join(map(_write_term, terms)) for terms in alternatives]
     return written[0] if len(written) == 1 else f"({' OR '.join([f'({each})' for each in written])})"
-
-
-def match_expression(
-    text: str | None, attributes: Sequence[int] = (), project: str | None = None
-) -> str | None:
-    """Return a query of FTS5 for all words of a text, the last of which may be the beginning of one.
-
-    None where nothing of it can be looked for.
-    """
-    words = [] if text is None else split_words(text)
-    parts = [_write_term(each) for each in find_terms(words)]
-    parts += [f'"{attribute_word(number)}"' for number in attributes]
-    if not parts:
-        return None
-    if project is not None:
-        parts.append(f'"{project}"')
-    return " AND ".join(parts)

@@ -9,10 +9,11 @@ has stored have whole passages in their index; a search finds those as it did be
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
+
+from dokimos.server._services.traces.search_words import MAX_WORD
 
 _MAX_LETTERS: Final = 70_000
 """Characters whose passages are indexed as pairs: all of an input and an output that are searched in. The
@@ -27,7 +28,7 @@ _LETTERS: Final = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
 )
 _LETTER: Final = re.compile(f"[{_LETTERS}]")
-_PASSAGE: Final = re.compile(rf"(?:(?![\W_])[{_LETTERS}])+")
+_PASSAGE: Final = re.compile(f"[{_LETTERS}]+")
 
 
 class Term(NamedTuple):
@@ -48,15 +49,29 @@ def has_unspaced_letters(text: str) -> bool:
 
 
 def split_passages(text: str) -> str:
-    """Return a text with its passages without spaces as pairs of letters, as indexes have them."""
+    """Return a text of words with its passages without spaces as pairs of letters, as indexes have them."""
     if not has_unspaced_letters(text):
         return text
-    text = unicodedata.normalize("NFC", text)
     return _PASSAGE.sub(_write_pairs, text[:_MAX_LETTERS]) + text[_MAX_LETTERS:]
 
 
-def find_terms(words: Sequence[str]) -> list[Alternatives]:
-    """Return what an index is searched for, for each of some words, the last of which may be begun."""
+def separate_passages(text: str) -> str:
+    """Return a text of words with its passages without spaces as words of their own."""
+    return _PASSAGE.sub(r" \g<0> ", text) if has_unspaced_letters(text) else text
+
+
+def find_terms(words: Sequence[str]) -> list[Term]:
+    """Return what an index is searched for: all of some words, the last of which may be begun."""
+    last = len(words) - 1
+    terms = [term for number, word in enumerate(words) for term in _find_parts(word, number == last)]
+    return list(dict.fromkeys(terms))
+
+
+def find_old_terms(words: Sequence[str]) -> list[Alternatives]:
+    """Return what an index that an earlier version began is searched for, for each of some words.
+
+    It may have whole passages, which only their beginnings find.
+    """
     terms: list[Alternatives] = []
     for number, word in enumerate(words):
         is_last = number == len(words) - 1
@@ -76,11 +91,15 @@ def _find_parts(word: str, is_last: bool) -> list[Term]:
     place = 0
     for passage in _PASSAGE.finditer(word):
         if passage.start() > place:
-            parts.append(Term(word[place : passage.start()], is_begun=False))
+            parts.append(_make_term(word[place : passage.start()], is_begun=False))
         letters, place = passage[0], passage.end()
         if len(letters) == 1:
             parts.append(Term(letters, is_begun=True))
         parts += [Term(letters[at : at + 2], is_begun=False) for at in range(len(letters) - 1)]
     if place < len(word):
-        parts.append(Term(word[place:], is_begun=is_last))
-    return list(dict.fromkeys(parts))
+        parts.append(_make_term(word[place:], is_begun=is_last))
+    return parts
+
+
+def _make_term(word: str, *, is_begun: bool) -> Term:
+    return Term(word[:MAX_WORD], is_begun or len(word) > MAX_WORD)
