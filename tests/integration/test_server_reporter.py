@@ -1,5 +1,6 @@
 """Runs that are reported to a real server, and to servers that misbehave."""
 
+import asyncio
 import json
 import threading
 from dataclasses import replace
@@ -13,6 +14,7 @@ from dokimos.errors import ConfigurationError
 from dokimos.evaluators import ExactMatch
 from dokimos.reporting import ReportedItem, RunEnd, RunOutcome, RunStart
 
+PATIENCE = 60
 RUN_ID = "0199f3a2-0000-7000-8000-000000000001"
 
 
@@ -385,11 +387,53 @@ def test_items_still_waiting_when_closed_are_spooled(serve, tmp_path):
     assert reporter.failed_item_count == 40
 
 
+def test_a_reporter_that_is_used_again_has_one_thread(serve):
+    """The thread that was sending when the reporter was closed ends, and lets the next one work."""
+    is_sending, release = threading.Event(), threading.Event()
+
+    def answer(items, number):
+        if number > 1:
+            return None
+        is_sending.set()
+        return _Held(release)
+
+    def report(reporter, count):
+        handle = reporter.begin(RunStart(run_id="r"))
+        for index in range(count):
+            reporter.report_item(handle, ReportedItem(index, Example.of("a")))
+        return handle
+
+    fake = FakeServer(answer)
+    with serve(fake) as server, reporter_for(server.url) as reporter:
+        report(reporter, 1)
+        assert is_sending.wait(PATIENCE)
+        first = reporter._delivery._thread
+        reporter._delivery.close(0.0)
+        handle = report(reporter, 20)
+        second = reporter._delivery._thread
+        release.set()
+        first.join(PATIENCE)
+        assert not first.is_alive()
+        reporter.end(handle, RunEnd(outcome=RunOutcome.FINISHED))
+        assert second is not first
+    assert [item["ordinal"] for item in fake.items][-20:] == list(range(20))
+
+
 class _Never(web.Response):
     async def prepare(self, request):
-        import asyncio
-
         await asyncio.sleep(3600)
+
+
+class _Held(web.Response):
+    """An answer that is sent when the test says so."""
+
+    def __init__(self, release):
+        super().__init__(text="{}", content_type="application/json", status=201)
+        self._release = release
+
+    async def prepare(self, request):
+        await asyncio.to_thread(self._release.wait, PATIENCE)
+        return await super().prepare(request)
 
 
 # The spool

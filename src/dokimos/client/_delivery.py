@@ -84,7 +84,6 @@ class Delivery:
     _flushing: int = 0
     _lost: int = 0
     """Items since the last flush that the spool had no room for."""
-    _stopped: bool = False
     _last_sent: float = -math.inf
     _stalled: bool = False
     """Whether the last wait for the queue was in vain: nobody waits again until something arrives."""
@@ -118,7 +117,6 @@ class Delivery:
         if run not in self._runs:
             self._runs.append(run)
         if self._thread is None:
-            self._stopped = False
             self._thread = threading.Thread(target=self._work, name="dokimos-server-reporter", daemon=True)
             self._thread.start()
 
@@ -183,7 +181,6 @@ class Delivery:
         """Send what is queued, give up what cannot be sent in this time, and stop the thread."""
         self._wait_until_empty(seconds)
         with self._changed:
-            self._stopped = True
             left, self._runs = self._runs, []
             self._bytes = 0
             if self._current is not None:
@@ -217,7 +214,8 @@ class Delivery:
                     loop.run_until_complete(self._send(api, batch))
                 finally:
                     with self._changed:
-                        self._current = None
+                        if self._current is batch:
+                            self._current = None
                         self._changed.notify_all()
         finally:
             loop.run_until_complete(api.aclose())
@@ -226,7 +224,8 @@ class Delivery:
     def _take(self) -> _Batch | None:
         """Wait for a batch that is full or has waited long enough; None where the reporter was closed."""
         with self._changed:
-            while not self._stopped:
+            # Not a flag: a thread that is still sending may find the reporter in use again, with another one.
+            while self._thread is threading.current_thread():
                 run = min(self._runs, key=_age_of, default=None)
                 if run is None:
                     self._changed.wait()
