@@ -18,7 +18,7 @@ def test_a_preset_says_what_runs_out_first(capsys):
 
     out = capsys.readouterr().out
     assert "enough: one server on SQLite" in out
-    assert "SQLite file runs out first, at 1.98 times this load." in out
+    assert "SQLite file runs out first, at 2.22 times this load." in out
     assert "Without that: nothing stops, but the file is larger" in out
     assert "unpriced" in out
 

@@ -92,7 +92,7 @@ UNIT_COSTS: Final = (
         meaning="the same in PostgreSQL, without its write-ahead log",
     ),
     UnitCost(
-        name="span-disk-factor", value=1.7, unit="", origin="measured", command=_TRACES,
+        name="span-disk-factor", value=1.5, unit="", origin="measured", command=_TRACES,
         meaning="bytes on disk for each byte of a span as protobuf, on SQLite",
     ),
     UnitCost(

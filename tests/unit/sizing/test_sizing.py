@@ -47,8 +47,8 @@ def test_a_team_has_one_server_on_sqlite():
     assert sizing.deployment.store == "sqlite"
     assert sizing.machines.total == 1
     assert sizing.is_enough
-    # 30 days of a million spans of 1.8 KB, times 1.7; a year of 10,000 items of 2.49 KB.
-    assert sizing.machines.disk_gb == pytest.approx(30 * 1e6 * 1800 * 1.7 / 1e9 + 365 * 1e4 * 2490 / 1e9)
+    # 30 days of a million spans of 1.8 KB, times 1.5; a year of 10,000 items of 2.49 KB.
+    assert sizing.machines.disk_gb == pytest.approx(30 * 1e6 * 1800 * 1.5 / 1e9 + 365 * 1e4 * 2490 / 1e9)
     assert sizing.first is not None
     assert sizing.first.name == "SQLite file"
 
@@ -252,7 +252,7 @@ def test_a_disk_that_is_too_small_is_full_after_some_days():
     sizing = size_load(load, replace(MACHINE, disk_gb=36), store="sqlite")
 
     assert not sizing.is_enough
-    assert sizing.days_until_disk_full == pytest.approx(36 / 3.06)
+    assert sizing.days_until_disk_full == pytest.approx(36 / 2.7)
 
 
 def test_traces_stop_growing_when_their_retention_has_passed():

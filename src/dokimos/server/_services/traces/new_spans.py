@@ -25,8 +25,8 @@ _MAX_KEY: Final = 255
 _MAX_TOKENS: Final = 10**10
 _MAX_COST: Final = 10_000.0
 """Dollars of one span. More, or more tokens, was not measured, and sums have to stay within 64 bits."""
-_MAX_NANOSECONDS: Final = 2**63 - 1
-"""Of a column of 64 bits: in the year 2262."""
+LAST_START: Final = 2**63 - 1
+"""Of a column of 64 bits: in the year 2262. A span whose start is unknown stands there among others."""
 _KINDS: Final[dict[str | None, str]] = {
     name: f"SPAN_KIND_{name.upper()}" for name in ("internal", "server", "client", "producer", "consumer")
 }
@@ -73,7 +73,7 @@ class NewSpan(NamedTuple):
     @property
     def rank(self) -> tuple[int, str]:
         """Where it stands among the spans of its trace: by its start, then by its id."""
-        return (self.start_ns if self.start_ns is not None else _MAX_NANOSECONDS, self.span_id)
+        return (self.start_ns if self.start_ns is not None else LAST_START, self.span_id)
 
     @property
     def completeness(self) -> Completeness:
@@ -164,8 +164,8 @@ def digest_record(record: SpanRecord, cache: DigestCache | None = None) -> NewSp
             _KINDS.get(span.kind),
             _STATUSES[span.status],
             _ROLES[role],
-            None if start is None or start > _MAX_NANOSECONDS else start,
-            None if end is None or end > _MAX_NANOSECONDS else end,
+            None if start is None or start > LAST_START else start,
+            None if end is None or end > LAST_START else end,
             None if tokens_in is None or tokens_in > _MAX_TOKENS else tokens_in,
             None if tokens_out is None or tokens_out > _MAX_TOKENS else tokens_out,
             None if cost_usd is None or not cost_usd <= _MAX_COST else cost_usd,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
-from operator import itemgetter
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from sqlalchemy import Connection
 
@@ -13,13 +11,14 @@ from dokimos.server._db.driver_statements import driver_id, execute_each, execut
 from dokimos.server._db.span_storage import find_storage
 from dokimos.server._services.traces.new_spans import NewSpan
 from dokimos.server._services.traces.open_traces import OpenTrace
+from dokimos.server._services.traces.page_filler import PageFiller
 from dokimos.server._services.traces.placements import Placement
 from dokimos.server._services.traces.request_pace import RequestPace
 from dokimos.server._services.traces.stored_apart import insert_apart
 from dokimos.server._services.traces.trace_statements import (
     ENCODING_NUMBERS,
     INSERT_POSTGRESQL,
-    write_sqlite_insert,
+    INSERT_SQLITE,
 )
 from dokimos.server._services.traces.trace_texts import (
     IndexedSpans,
@@ -32,6 +31,11 @@ from dokimos.server._services.traces.trace_texts import (
 
 _FIRST: Final = NewSpan._fields.index("span_id")
 _END: Final = NewSpan._fields.index("error") + 1
+_NULL: Final = float("nan")
+"""What SQLite stores as NULL. A span has no value in ten columns out of 16, and for each None the driver
+looks for an adapter: half of what the insert costs (`timeit` of rows of None, and of this)."""
+_ROWS_AT_ONCE: Final = 20
+"""Rows inserted without a look at the requests."""
 
 
 def insert_spans(
@@ -75,74 +79,41 @@ def _insert_into_sqlite(
     known_days: set[int],
     pace: RequestPace,
 ) -> None:
-    statements: list[tuple[str, list[tuple[object, ...]]]] = []
+    rows: list[tuple[object, ...]] = []
+    pages = PageFiller()
     indexed: dict[int, IndexedSpans] = {}
-    number = _next_row(connection)
+    first = number = _next_row(connection)
     for trace, placement, project, spans in _group_by_placement(connection, traces):
         word = project_word(placement.project, trace.tenant_key)
         shared = (trace.day, moment, _as_value(trace.driver_id), _as_value(project))
         of_day = indexed.setdefault(trace.day, IndexedSpans())
-        first = number
-        for insert, group in _group_by_insert(spans):
-            rows: list[tuple[object, ...]] = []
-            for span in pace.keep(group):
-                encoding, body = ENCODING_NUMBERS[span.encoding], bytearray(span.body)
-                rows.append((*insert.pick(span), *shared, span.source, encoding, body, number))
-                words = write_words(word, span.attribute_hashes)
-                of_day.texts.append((number, searchable_text(span), words))
-                number += 1
-            statements.append((insert.text, rows))
+        for span in pace.keep(pages.arrange(spans)):
+            values = [_NULL if value is None else value for value in span[_FIRST:_END]]
+            encoding, body = ENCODING_NUMBERS[span.encoding], bytearray(span.body)
+            rows.append((*values, *shared, span.source, encoding, body, number))
+            words = write_words(word, span.attribute_hashes)
+            of_day.texts.append((number, searchable_text(span), words))
+            number += 1
         of_day.ranges.append((first, number - 1, shared[2]))
-    execute_each(connection, pace.keep(statements))
+        first = number
+    execute_each(connection, _divide_rows(rows, pace))
     for day, of_day in indexed.items():
         index_texts(connection, day, of_day, known_days, pace)
 
 
+def _divide_rows(
+    rows: list[tuple[object, ...]], pace: RequestPace
+) -> Iterator[tuple[str, list[tuple[object, ...]]]]:
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield INSERT_SQLITE, rows[start : start + _ROWS_AT_ONCE]
+        pace.give_way()
+
+
 def _as_value(identifier: object) -> object:
     """Return an identifier as a type that the driver of SQLite takes without asking for an adapter."""
+    if identifier is None:
+        return _NULL
     return bytearray(identifier) if isinstance(identifier, bytes) else identifier
-
-
-class _Insert(NamedTuple):
-    """A statement that inserts spans that have values in the same columns."""
-
-    text: str
-    pick: Callable[[NewSpan], tuple[object, ...]]
-    """Returns the values of a span that there are."""
-
-
-def _group_by_insert(spans: Sequence[NewSpan]) -> Iterable[tuple[_Insert, list[NewSpan]]]:
-    """Return the spans of a trace by the statement that inserts them.
-
-    A span has no value in ten columns out of 16, and for each None the driver looks for an adapter: a third
-    of what an insert costs. Those of one trace follow each other in the table as they do without.
-    """
-    groups: dict[tuple[type, ...], list[NewSpan]] = {}
-    for span in spans:
-        groups.setdefault(tuple(map(type, span[_FIRST:_END])), []).append(span)
-    return [(_find_insert(types), group) for types, group in groups.items()]
-
-
-_inserts: Final[dict[tuple[type, ...], _Insert]] = {}
-_MAX_INSERTS: Final = 64
-"""Fewer than the statements that the driver keeps prepared."""
-
-
-def _find_insert(types: tuple[type, ...]) -> _Insert:
-    """Return the statement for spans with values of these types, one for any spans once there are many."""
-    known = _inserts.get(types)
-    if known is not None:
-        return known
-    if len(_inserts) >= _MAX_INSERTS:
-        return _make_insert((object,) * len(types))
-    insert = _inserts[types] = _make_insert(types)
-    return insert
-
-
-@cache
-def _make_insert(types: tuple[type, ...]) -> _Insert:
-    present = [_FIRST + place for place, kind in enumerate(types) if kind is not type(None)]
-    return _Insert(write_sqlite_insert([NewSpan._fields[each] for each in present]), itemgetter(*present))
 
 
 def _group_by_placement(

@@ -102,6 +102,8 @@ WHOLE_SPANS: Final = select(
 )
 """Spans: with their sources (`run_with_sources`), all that is needed to read them."""
 SPAN_COLUMNS: Final = tuple(column.name for column in SPANS.c if column.name != "row")
+_FIRST, _LAST = SPAN_COLUMNS.index("span_id"), SPAN_COLUMNS.index("error")
+_SPAN_COLUMNS: Final = SPAN_COLUMNS[_FIRST : _LAST + 1]
 _SHARED: Final = ("day", "received_at", "trace", "project_id", "source", "encoding", "body", '"row"')
 
 
@@ -109,12 +111,8 @@ def _write_insert(columns: Sequence[str], values: Sequence[str]) -> str:
     return f"INSERT INTO spans ({', '.join(columns)}) VALUES ({', '.join(values)})"
 
 
-def write_sqlite_insert(columns: Sequence[str]) -> str:
-    """Return the statement for spans with values in some columns, which come before those that all have."""
-    all_columns = (*columns, *_SHARED)
-    return _write_insert(all_columns, "?" * len(all_columns))
-
-
+INSERT_SQLITE: Final = _write_insert((*_SPAN_COLUMNS, *_SHARED), "?" * (len(_SPAN_COLUMNS) + len(_SHARED)))
+"""The columns that spans have one by one, and then those that all of a trace share."""
 INSERT_POSTGRESQL: Final = _write_insert(
     (*SPAN_COLUMNS, "search", "attribute_hashes"),
     [

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeAlias
 
-from dokimos.server._services.traces.new_spans import ERROR, NewSpan
+from dokimos.server._services.traces.new_spans import ERROR, LAST_START, NewSpan
 
 NANO: Final = 1_000_000_000
 _MAX_MODELS: Final = 50
@@ -116,10 +116,18 @@ class TraceSummary:
     @property
     def usage(self) -> Usage:
         """What the trace has used."""
-        total = Usage()
+        tokens_in = tokens_out = cost = None
         for each in self.models.values():
-            total.add(each)
-        return total if total.is_known else self.agents
+            # Here, since three calls for each model take twice as long.
+            if each.tokens_in is not None:
+                tokens_in = each.tokens_in + (tokens_in or 0)
+            if each.tokens_out is not None:
+                tokens_out = each.tokens_out + (tokens_out or 0)
+            if each.cost_nano_usd is not None:
+                cost = each.cost_nano_usd + (cost or 0)
+        if tokens_in is tokens_out is cost is None:
+            return self.agents
+        return Usage(tokens_in, tokens_out, cost)
 
     @property
     def call_prices(self) -> tuple[int, int] | tuple[None, None]:
@@ -133,7 +141,7 @@ class TraceSummary:
         if self.agents.is_known and not any(each.is_known for each in models):
             is_priced = self.agents.cost_nano_usd is not None
             return int(is_priced), int(not is_priced)
-        return sum(each.priced_calls for each in models), sum(each.unpriced_calls for each in models)
+        return sum([each.priced_calls for each in models]), sum([each.unpriced_calls for each in models])
 
     @property
     def duration_ns(self) -> int | None:
@@ -153,35 +161,34 @@ class TraceSummary:
         Args:
             project: The id of the project that it belongs to, None where that is unknown.
         """
+        # At once: to ask for each field by its name takes twice as long.
+        span_id, parent_id, name, _, status, role, start, end = span[1:9]
+        tokens_in, tokens_out, cost_usd, first_chunk_ms, model, input_text, output_text = span[9:16]
+        session, user, _, _, body = span[17:22]
         self.span_count += 1
-        self.byte_count += len(span.body)
-        is_error = span.status == ERROR
-        self.error_count += is_error
-        start, end = span.start_ns, span.end_ns
+        self.byte_count += len(body)
+        is_error = status == ERROR
+        if is_error:
+            self.error_count += 1
         if start is not None and (self.start_ns is None or start < self.start_ns):
             self.start_ns = start
         if end is not None and (self.end_ns is None or end > self.end_ns):
             self.end_ns = end
-        if span.first_chunk_ms is not None:
-            self.first_chunk_ms = _smaller(self.first_chunk_ms, span.first_chunk_ms)
-        self._add_usage(span, is_error)
-        self._add_choices(span, project)
-
-    def _add_choices(self, span: NewSpan, project: str | None) -> None:
-        choices = self.choices
-        start, span_id = span.rank
-        rank = (0 if span.parent_id is None else 1, start, span_id)
-        root = choices.get("root")
+        if first_chunk_ms is not None:
+            self.first_chunk_ms = _smaller(self.first_chunk_ms, first_chunk_ms)
+        if role == "model":
+            self._add_call(model or "", tokens_in, tokens_out, cost_usd, is_error=is_error)
+        elif role == "agent":
+            self.agents.keep_larger(Usage(tokens_in, tokens_out, _in_nano(cost_usd)))
+        start = LAST_START if start is None else start
+        rank = (0 if parent_id is None else 1, start, span_id)
+        root = self.choices.get("root")
         if root is None or rank < root.rank:
-            texts = [span.name, span.status, _cut(span.input_text), _cut(span.output_text)]
-            choices["root"] = Choice(rank, texts)
-        session, user = span.session_id, span.user_id
-        if session is not None:
-            self._choose("session", (0, start, span_id), session)
-        if user is not None:
-            self._choose("user", (0, start, span_id), user)
-        if project is not None:
-            self._choose("project", (0, start, span_id), project)
+            self.choices["root"] = Choice(rank, [name, status, _cut(input_text), _cut(output_text)])
+        rank = (0, start, span_id)
+        for choice, value in (("session", session), ("user", user), ("project", project)):
+            if value is not None:
+                self._choose(choice, rank, value)
 
     def merge(self, other: TraceSummary) -> None:
         """Add the spans of another summary, none of which are among these."""
@@ -238,19 +245,24 @@ class TraceSummary:
             summary.add_span(span, project)
         return summary
 
-    def _add_usage(self, span: NewSpan, is_error: bool) -> None:
-        role = span.role
-        if role == "model":
-            name = span.model or ""
-            model = self.models.get(name)
-            if model is None:  # a new one, or one whose name is cut
-                own = ModelUsage()
-                own.add_call(span.tokens_in, span.tokens_out, span.cost_usd, is_error=is_error)
-                self._add_calls(name[:_MAX_NAME], own)
-                return
-            model.add_call(span.tokens_in, span.tokens_out, span.cost_usd, is_error=is_error)
-        elif role == "agent":
-            self.agents.keep_larger(Usage(span.tokens_in, span.tokens_out, _in_nano(span.cost_usd)))
+    def _add_call(
+        self,
+        model: str,
+        tokens_in: int | None,
+        tokens_out: int | None,
+        cost_usd: float | None,
+        *,
+        is_error: bool,
+    ) -> None:
+        usage = self.models.get(model)
+        if usage is None and len(model) <= _MAX_NAME and len(self.models) < _MAX_MODELS:
+            usage = self.models[model] = ModelUsage()
+        if usage is not None:
+            usage.add_call(tokens_in, tokens_out, cost_usd, is_error=is_error)
+            return
+        own = ModelUsage()
+        own.add_call(tokens_in, tokens_out, cost_usd, is_error=is_error)
+        self._add_calls(model[:_MAX_NAME], own)
 
     def _add_calls(self, name: str, usage: ModelUsage) -> None:
         present = self.models.get(name)

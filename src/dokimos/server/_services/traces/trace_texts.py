@@ -7,7 +7,7 @@ two columns of the spans with GIN indexes, in the partition of the day.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
@@ -16,7 +16,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from dokimos.server._db.batches import in_batches
-from dokimos.server._db.driver_statements import execute_many
+from dokimos.server._db.driver_statements import execute_each
 from dokimos.server._services.traces.new_spans import NewSpan
 from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.row_ranges import RowRange, add_ranges, create_range_table
@@ -153,10 +153,16 @@ def index_texts(
         )
         create_range_table(connection, day)
     insert = f"INSERT INTO {table} (rowid, text, words) VALUES (?, ?, ?)"
-    for part in in_batches(spans.texts, _TEXTS_AT_ONCE):
-        execute_many(connection, insert, [(row, _write_text(text), words) for row, text, words in part])
-        pace.give_way()
+    execute_each(connection, ((insert, part) for part in _divide_texts(spans.texts, pace)))
     add_ranges(connection, day, spans.ranges)
+
+
+def _divide_texts(
+    texts: Sequence[tuple[int, str, str]], pace: RequestPace
+) -> Iterator[list[tuple[int, str, str]]]:
+    for part in in_batches(texts, _TEXTS_AT_ONCE):
+        yield [(row, _write_text(text), words) for row, text, words in part]
+        pace.give_way()
 
 
 def _write_text(text: str) -> str:
