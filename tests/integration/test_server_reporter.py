@@ -387,6 +387,27 @@ def test_items_still_waiting_when_closed_are_spooled(serve, tmp_path):
     assert reporter.failed_item_count == 40
 
 
+def test_items_are_given_up_once_where_a_reporter_is_closed_twice(serve, tmp_path):
+    """As `close` and the end of the process do, while the thread still waits for the server's answer."""
+    is_sending, release = threading.Event(), threading.Event()
+
+    def answer(items, number):
+        is_sending.set()
+        return _Held(release)
+
+    with serve(FakeServer(answer)) as server:
+        reporter = reporter_for(server.url, spool_directory=tmp_path, attempts=1)
+        handle = reporter.begin(RunStart(run_id="r"))
+        reporter.report_item(handle, ReportedItem(0, Example.of("a")))
+        assert is_sending.wait(PATIENCE)
+        reporter._delivery.close(0.0)
+        reporter._delivery.close(0.0)
+        release.set()
+    assert reporter.failed_item_count == 1
+    (batch,) = spooled(tmp_path)
+    assert [item["ordinal"] for item in batch["items"]] == [0]
+
+
 def test_a_reporter_that_is_used_again_has_one_thread(serve):
     """The thread that was sending when the reporter was closed ends, and lets the next one work."""
     is_sending, release = threading.Event(), threading.Event()

@@ -186,6 +186,7 @@ class Delivery:
             if self._current is not None:
                 self._current.is_given_up = True
                 left.insert(0, _unsent(self._current))
+                self._current = None  # its thread may still be sending it when the reporter is closed again
             thread, self._thread = self._thread, None
             self._changed.notify_all()
         for run in left:
