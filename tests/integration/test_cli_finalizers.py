@@ -159,6 +159,15 @@ class Node:
 Node.itself = Node()
 weakref.finalize(Node.itself, print, "bye", flush=True)
 """,
+    "a finalizer that is made at exit": """
+import atexit, weakref
+
+class Node:
+    pass
+
+Node.itself = Node()
+atexit.register(lambda: weakref.finalize(Node.itself, print, "bye", flush=True))
+""",
     "what is called at exit": """
 import atexit
 atexit.register(print, "bye", flush=True)
@@ -245,6 +254,7 @@ class Store:
     [
         pytest.param("import warnings\nwarnings.simplefilter('always')\n", id="warnings"),
         pytest.param("import gc\ngc.set_debug(gc.DEBUG_UNCOLLECTABLE)\n", id="debugging"),
+        pytest.param("import gc\ngc.callbacks.append(lambda phase, counts: None)\n", id="callbacks"),
         pytest.param("import ctypes\n", id="extension"),
     ],
 )

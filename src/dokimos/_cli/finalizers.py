@@ -45,7 +45,9 @@ def may_notice_end() -> bool:
     where it takes 300 ms and more to take it apart (`benchmarks/suites_agent.py`).
     """
     # What was frozen cannot be looked at.
-    if gc.get_freeze_count() or gc.get_debug() or _shows_resource_warnings() or _has_unknown_extension():
+    if gc.get_freeze_count() or gc.get_debug() or gc.callbacks:
+        return True
+    if _shows_resource_warnings() or _has_unknown_extension():
         return True
     objects = gc.get_objects()
     checks = _ChecksByType()
@@ -100,8 +102,10 @@ def _has_hidden_finalizer(kind: type) -> bool:
 def _calls_back(reference: weakref.ref[Any]) -> bool:
     """Whether a weak reference calls somebody else's code when its object goes."""
     callback: Any = reference.__callback__
-    if callback is None or type(callback) is weakref.finalize:  # which calls nothing after `atexit`
+    if callback is None:
         return False
+    if type(callback) is weakref.finalize:  # it has been called, unless it was made in a callback of `atexit`
+        return callback.alive
     if type(callback) is BuiltinFunctionType:
         # Those of abstract classes and of threading.local are methods of a weak reference in C.
         return type(callback.__self__) is not weakref.ref
