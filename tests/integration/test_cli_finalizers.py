@@ -1,6 +1,8 @@
 """How a command ends that has run code of the user: nothing that such code does as it goes is left out."""
 
 import gzip
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 
 import pytest
 from tests.integration.test_cli_collector import COUNT_AT_EXIT, SUITE, run_python
@@ -198,6 +200,12 @@ def run_suite(folder, code):
     return run_python(folder, "-c", COUNT_AT_EXIT, "test", "suite.yaml", "-q")
 
 
+without_windows = pytest.mark.skipif(
+    sys.platform == "win32", reason="there, asyncio loads modules that always count as noticed"
+)
+
+
+@without_windows
 def test_code_that_leaves_nothing_behind_is_not_taken_apart(folder):
     code = """
 import json, logging, tempfile
@@ -214,6 +222,15 @@ orders = [Order(1, [])]
 with open("orders.json", "w") as file:
     json.dump([order.number for order in orders], file)
 numbers = (order.number for order in orders)
+"""
+    assert run_suite(folder, code)[-1] == "frozen"
+
+
+@without_windows
+def test_what_http_clients_load_on_macos_hides_nothing(folder):
+    code = f"""
+import sys, types
+sys.modules.setdefault("_scproxy", types.ModuleType("_scproxy")).__file__ = "_scproxy{EXTENSION_SUFFIXES[-1]}"
 """
     assert run_suite(folder, code)[-1] == "frozen"
 

@@ -20,8 +20,8 @@ _SILENT_TYPES_OF_PYTHON: Final = frozenset({
     "_abc", "_ast", "_asyncio", "_bisect", "_blake2", "_bz2", "_codecs", "_collections", "_contextvars",
     "_csv", "_datetime", "_decimal", "_elementtree", "_functools", "_hashlib", "_heapq", "_hmac", "_imp",
     "_io", "_json", "_locale", "_lzma", "_md5", "_opcode", "_operator", "_pickle", "_posixsubprocess",
-    "_queue", "_random", "_sha1", "_sha2", "_sha256", "_sha3", "_sha512", "_signal", "_socket", "_sre",
-    "_ssl", "_stat", "_statistics", "_string", "_struct", "_suggestions", "_symtable", "_sysconfig",
+    "_queue", "_random", "_scproxy", "_sha1", "_sha2", "_sha256", "_sha3", "_sha512", "_signal", "_socket",
+    "_sre", "_ssl", "_stat", "_statistics", "_string", "_struct", "_suggestions", "_symtable", "_sysconfig",
     "_thread", "_tokenize", "_tracemalloc", "_types", "_typing", "_uuid", "_warnings", "_weakref",
     "_zoneinfo", "array", "atexit", "binascii", "builtins", "cmath", "errno", "faulthandler", "fcntl", "gc",
     "grp", "itertools", "marshal", "math", "msvcrt", "nt", "posix", "pwd", "pyexpat", "resource", "select",
@@ -29,7 +29,8 @@ _SILENT_TYPES_OF_PYTHON: Final = frozenset({
 })  # fmt: skip
 """Modules in C whose objects hold nothing but memory and descriptors, unless their type has a `__del__`.
 
-Not among them: sqlite3, which ends a journal as a connection goes, dbm, mmap, ctypes, multiprocessing.
+Not among them: sqlite3, which ends a journal as a connection goes, dbm, mmap, ctypes, multiprocessing, and
+what asyncio needs on Windows (`_overlapped`, `_winapi`), which complains of operations that are pending.
 """
 _SILENT_PACKAGES: Final = frozenset({
     "aiohttp", "frozenlist", "jiter", "jsonschema_rs", "multidict", "propcache", "pydantic_core", "rpds",
