@@ -9,6 +9,7 @@ from tests.server.eval_rules import (
     project_of,
     read_jobs,
     span,
+    wait_for_jobs,
     wait_until,
     wait_until_matched,
 )
@@ -100,3 +101,17 @@ def test_a_rule_of_a_tenant_leaves_the_spans_of_another_with_the_same_trace_id_a
     wait_until(lambda: api.get(listed, headers=keys["red"]).json()[0]["status"] == "SUCCEEDED")
 
     assert [job["tenant_id"] for job in read_jobs(api)] == ["red"]
+
+
+def test_sessions_of_two_projects_are_scored_apart_where_they_have_the_same_id(api):
+    project, _ = project_of(api), project_of(api, "web")
+    rule = add_rule(api, project, contains("the page", scope="session"))["id"]
+    for _ in range(2):
+        send_shared(api, 1)
+        export(api, span("an answer", **{"session.id": "session 1"}))
+        wait_until_matched(api)
+
+    jobs = wait_for_jobs(api, len(read_jobs(api)))
+
+    assert len(targets(jobs, rule)) == 2
+    assert sorted(job["score"] for job in jobs) == [0.0, 1.0]

@@ -174,7 +174,7 @@ class _Matching:
             if rule.scope == "session":
                 if self.trace.session_id is None:
                     continue
-                target = f"{SESSION}{self.trace.tenant_key}/{self.trace.session_id}"
+                target = _name_session(rule, self.trace)
             assert self._root is not None
             self._sample(rule, span, self._root, target)
         jobs = tuple(self._jobs.values())
@@ -205,6 +205,17 @@ class _Matching:
             stratum=stratum,
             observed_at=span.received_at,
         )
+
+
+def _name_session(rule: EvalRule, trace: Row[Any]) -> str:
+    """Return the target of the session of a trace, one for each project and tenant that has such a session.
+
+    Several may use the same id, and each such session is scored with the traces of its own project alone.
+    """
+    session = f"{trace.tenant_key}/{trace.session_id}"
+    # Without the project where it is that of the rule, as earlier versions named all of them.
+    is_own = trace.project_id == rule.project_id
+    return f"{SESSION}{session}" if is_own else f"{SESSION}{trace.project_id}/{session}"
 
 
 def _place(span: StoredSpan) -> tuple[bool, bool, int, str]:
