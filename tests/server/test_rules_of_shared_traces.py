@@ -19,6 +19,7 @@ from dokimos.server._services.online import back_fills
 
 SCOPES = ["span", "parent", "trace", "session"]
 TRACES = 7
+ADMIN = {"Authorization": "Bearer admin"}
 
 
 @pytest.fixture
@@ -33,6 +34,17 @@ def send_shared(api, number, headers=None):
     export(api, root, project="web", headers=headers)
     export(api, below, project="chat", headers=headers)
     return below
+
+
+def serve_tenants(serve):
+    return serve(api_key="admin", online=OnlineSettings(poll_seconds=0.05, quiet_seconds=0.1))
+
+
+def make_key(api, tenant):
+    """The headers of somebody who sends traces of a tenant."""
+    body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
+    key = api.post("/api/v1/api-keys", json=body, headers=ADMIN).json()["key"]
+    return {"Authorization": f"Bearer {key}"}
 
 
 def targets(jobs, rule):
@@ -84,13 +96,9 @@ def test_a_dry_run_says_that_it_has_not_looked_at_all_traces_of_other_projects(a
 
 
 def test_a_rule_of_a_tenant_leaves_the_spans_of_another_with_the_same_trace_id_alone(serve):
-    api = serve(api_key="admin", online=OnlineSettings(poll_seconds=0.05, quiet_seconds=0.1))
-    admin, keys = {"Authorization": "Bearer admin"}, {}
-    for tenant in ("red", "blue"):
-        body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
-        key = api.post("/api/v1/api-keys", json=body, headers=admin).json()["key"]
-        keys[tenant] = {"Authorization": f"Bearer {key}"}
-    project, _ = project_of(api, headers=admin), project_of(api, "web", headers=admin)
+    api = serve_tenants(serve)
+    keys = {tenant: make_key(api, tenant) for tenant in ("red", "blue")}
+    project, _ = project_of(api, headers=ADMIN), project_of(api, "web", headers=ADMIN)
     red = send_shared(api, 1, keys["red"])
     export(api, span(trace=red["traceId"]), headers=keys["blue"])
     rule = add_rule(api, project, contains(scope="trace"), headers=keys["red"])["id"]
@@ -115,3 +123,18 @@ def test_sessions_of_two_projects_are_scored_apart_where_they_have_the_same_id(a
 
     assert len(targets(jobs, rule)) == 2
     assert sorted(job["score"] for job in jobs) == [0.0, 1.0]
+
+
+def test_sessions_of_two_tenants_are_scored_apart_wherever_their_names_have_slashes(serve):
+    api = serve_tenants(serve)
+    project = project_of(api, headers=ADMIN)
+    rule = add_rule(api, project, contains(scope="session"), headers=ADMIN)["id"]
+    sessions = {"red": "blue/one", "red/blue": "one", "red%2Fblue": "one"}
+    for tenant, session in sessions.items():
+        export(api, span(**{"session.id": session}), headers=make_key(api, tenant))
+        wait_until_matched(api)
+
+    jobs = read_jobs(api)
+
+    assert sorted(job["tenant_id"] for job in jobs) == sorted(sessions)
+    assert len(targets(jobs, rule)) == len(sessions)

@@ -212,7 +212,9 @@ def _name_session(rule: EvalRule, trace: Row[Any]) -> str:
 
     Several may use the same id, and each such session is scored with the traces of its own project alone.
     """
-    session = f"{trace.tenant_key}/{trace.session_id}"
+    # A tenant may be called anything: "a" with a session "b/c" is not "a/b" with a session "c".
+    tenant = trace.tenant_key.replace("%", "%25").replace("/", "%2F")
+    session = f"{tenant}/{trace.session_id}"
     # Without the project where it is that of the rule, as earlier versions named all of them.
     is_own = trace.project_id == rule.project_id
     return f"{SESSION}{session}" if is_own else f"{SESSION}{trace.project_id}/{session}"
