@@ -19,6 +19,7 @@ from dokimos.server._services.online import back_fills
 
 SCOPES = ["span", "parent", "trace", "session"]
 TRACES = 7
+FAILED = {"matchType": "ATTRIBUTE", "matchKey": "failed", "matchValue": "true"}
 ADMIN = {"Authorization": "Bearer admin"}
 
 
@@ -30,7 +31,12 @@ def api(serve):
 def send_shared(api, number, headers=None):
     """A trace that begins in the project `web` and goes on in `chat`; return the span of `chat`."""
     root = span("the page", name="request", **{"session.id": f"session {number}"})
-    below = span(trace=root["traceId"], parent=root["spanId"])
+    return send_below(api, root, headers)
+
+
+def send_below(api, root, headers=None, **attributes):
+    """A span of `chat` below one of `web`."""
+    below = span(trace=root["traceId"], parent=root["spanId"], **attributes)
     export(api, root, project="web", headers=headers)
     export(api, below, project="chat", headers=headers)
     return below
@@ -123,6 +129,27 @@ def test_sessions_of_two_projects_are_scored_apart_where_they_have_the_same_id(a
 
     assert len(targets(jobs, rule)) == 2
     assert sorted(job["score"] for job in jobs) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("rate", [1.0, 1e-9])
+def test_a_session_whose_trace_moves_to_another_project_later_is_not_scored_again(api, rate):
+    project, _ = project_of(api), project_of(api, "web")
+    sampling = {"strata": [{"name": "failed", "conditions": FAILED, "rate": 1.0}], "rate": rate}
+    rule = add_rule(api, project, contains(scope="session", sampling=sampling))["id"]
+    session = {"session.id": "one"}
+    root = span("the page", name="request", **session)
+    export(api, span(trace=root["traceId"], parent=root["spanId"], **session))
+    wait_until_matched(api)
+
+    export(api, root, project="web")  # which began before, and is exported when it ends
+    send_below(api, span("the page", name="request", **session), failed="true", **session)
+    wait_until_matched(api)
+
+    jobs = read_jobs(api)
+    assert targets(jobs, rule) == {"session//one"}
+    assert [(job["probability"], job["first_probability"]) for job in jobs] == [
+        (1.0, None if rate == 1.0 else 0.0)
+    ]
 
 
 def test_sessions_of_two_tenants_are_scored_apart_wherever_their_names_have_slashes(serve):

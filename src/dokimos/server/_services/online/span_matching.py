@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Row
 
@@ -17,9 +17,11 @@ from dokimos.server._services.online.matched_spans import (
 )
 from dokimos.server._services.online.rule_sampling import is_sampled
 from dokimos.server._services.online.session_chances import PassedSession, note_passed
-from dokimos.server._services.online.trace_jobs import SESSION, NewEvalJob, StoredJobs, insert_jobs
+from dokimos.server._services.online.session_targets import find_stored_name, name_session
+from dokimos.server._services.online.trace_jobs import NewEvalJob, StoredJobs, insert_jobs
 from dokimos.server._services.traces.span_pages import batch_traces
 
+T = TypeVar("T", NewEvalJob, PassedSession)
 _Spans: TypeAlias = Mapping[tuple[str, str], StoredSpan]
 """By the ids of their traces' rows and their own."""
 
@@ -41,9 +43,13 @@ def store_matches(connection: Connection, matches: Iterable[TraceMatches]) -> St
     """Store what rules make of traces, one after the other."""
     stored = StoredJobs()
     for each in matches:
-        stored += insert_jobs(connection, each.jobs)
-        note_passed(connection, each.passed)
+        stored += insert_jobs(connection, [_rename(connection, job, each.trace) for job in each.jobs])
+        note_passed(connection, [_rename(connection, session, each.trace) for session in each.passed])
     return stored
+
+
+def _rename(connection: Connection, made: T, trace: Row[Any]) -> T:
+    return replace(made, target=find_stored_name(connection, made.rule_id, made.target, trace))
 
 
 def match_traces(
@@ -174,7 +180,7 @@ class _Matching:
             if rule.scope == "session":
                 if self.trace.session_id is None:
                     continue
-                target = _name_session(rule, self.trace)
+                target = name_session(rule, self.trace)
             assert self._root is not None
             self._sample(rule, span, self._root, target)
         jobs = tuple(self._jobs.values())
@@ -205,19 +211,6 @@ class _Matching:
             stratum=stratum,
             observed_at=span.received_at,
         )
-
-
-def _name_session(rule: EvalRule, trace: Row[Any]) -> str:
-    """Return the target of the session of a trace, one for each project and tenant that has such a session.
-
-    Several may use the same id, and each such session is scored with the traces of its own project alone.
-    """
-    # A tenant may be called anything: "a" with a session "b/c" is not "a/b" with a session "c".
-    tenant = trace.tenant_key.replace("%", "%25").replace("/", "%2F")
-    session = f"{tenant}/{trace.session_id}"
-    # Without the project where it is that of the rule, as earlier versions named all of them.
-    is_own = trace.project_id == rule.project_id
-    return f"{SESSION}{session}" if is_own else f"{SESSION}{trace.project_id}/{session}"
 
 
 def _place(span: StoredSpan) -> tuple[bool, bool, int, str]:
