@@ -9,6 +9,7 @@ from tests.server.eval_rules import (
     project_of,
     read_jobs,
     span,
+    wait_for_jobs,
     wait_until,
     wait_until_matched,
 )
@@ -18,6 +19,8 @@ from dokimos.server._services.online import back_fills
 
 SCOPES = ["span", "parent", "trace", "session"]
 TRACES = 7
+FAILED = {"matchType": "ATTRIBUTE", "matchKey": "failed", "matchValue": "true"}
+ADMIN = {"Authorization": "Bearer admin"}
 
 
 @pytest.fixture
@@ -28,10 +31,26 @@ def api(serve):
 def send_shared(api, number, headers=None):
     """A trace that begins in the project `web` and goes on in `chat`; return the span of `chat`."""
     root = span("the page", name="request", **{"session.id": f"session {number}"})
-    below = span(trace=root["traceId"], parent=root["spanId"])
+    return send_below(api, root, headers)
+
+
+def send_below(api, root, headers=None, **attributes):
+    """A span of `chat` below one of `web`."""
+    below = span(trace=root["traceId"], parent=root["spanId"], **attributes)
     export(api, root, project="web", headers=headers)
     export(api, below, project="chat", headers=headers)
     return below
+
+
+def serve_tenants(serve):
+    return serve(api_key="admin", online=OnlineSettings(poll_seconds=0.05, quiet_seconds=0.1))
+
+
+def make_key(api, tenant):
+    """The headers of somebody who sends traces of a tenant."""
+    body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
+    key = api.post("/api/v1/api-keys", json=body, headers=ADMIN).json()["key"]
+    return {"Authorization": f"Bearer {key}"}
 
 
 def targets(jobs, rule):
@@ -83,13 +102,9 @@ def test_a_dry_run_says_that_it_has_not_looked_at_all_traces_of_other_projects(a
 
 
 def test_a_rule_of_a_tenant_leaves_the_spans_of_another_with_the_same_trace_id_alone(serve):
-    api = serve(api_key="admin", online=OnlineSettings(poll_seconds=0.05, quiet_seconds=0.1))
-    admin, keys = {"Authorization": "Bearer admin"}, {}
-    for tenant in ("red", "blue"):
-        body = {"name": tenant, "role": "EDITOR", "tenantId": tenant}
-        key = api.post("/api/v1/api-keys", json=body, headers=admin).json()["key"]
-        keys[tenant] = {"Authorization": f"Bearer {key}"}
-    project, _ = project_of(api, headers=admin), project_of(api, "web", headers=admin)
+    api = serve_tenants(serve)
+    keys = {tenant: make_key(api, tenant) for tenant in ("red", "blue")}
+    project, _ = project_of(api, headers=ADMIN), project_of(api, "web", headers=ADMIN)
     red = send_shared(api, 1, keys["red"])
     export(api, span(trace=red["traceId"]), headers=keys["blue"])
     rule = add_rule(api, project, contains(scope="trace"), headers=keys["red"])["id"]
@@ -100,3 +115,53 @@ def test_a_rule_of_a_tenant_leaves_the_spans_of_another_with_the_same_trace_id_a
     wait_until(lambda: api.get(listed, headers=keys["red"]).json()[0]["status"] == "SUCCEEDED")
 
     assert [job["tenant_id"] for job in read_jobs(api)] == ["red"]
+
+
+def test_sessions_of_two_projects_are_scored_apart_where_they_have_the_same_id(api):
+    project, _ = project_of(api), project_of(api, "web")
+    rule = add_rule(api, project, contains("the page", scope="session"))["id"]
+    for _ in range(2):
+        send_shared(api, 1)
+        export(api, span("an answer", **{"session.id": "session 1"}))
+        wait_until_matched(api)
+
+    jobs = wait_for_jobs(api, len(read_jobs(api)))
+
+    assert len(targets(jobs, rule)) == 2
+    assert sorted(job["score"] for job in jobs) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("rate", [1.0, 1e-9])
+def test_a_session_whose_trace_moves_to_another_project_later_is_not_scored_again(api, rate):
+    project, _ = project_of(api), project_of(api, "web")
+    sampling = {"strata": [{"name": "failed", "conditions": FAILED, "rate": 1.0}], "rate": rate}
+    rule = add_rule(api, project, contains(scope="session", sampling=sampling))["id"]
+    session = {"session.id": "one"}
+    root = span("the page", name="request", **session)
+    export(api, span(trace=root["traceId"], parent=root["spanId"], **session))
+    wait_until_matched(api)
+
+    export(api, root, project="web")  # which began before, and is exported when it ends
+    send_below(api, span("the page", name="request", **session), failed="true", **session)
+    wait_until_matched(api)
+
+    jobs = read_jobs(api)
+    assert targets(jobs, rule) == {"session//one"}
+    assert [(job["probability"], job["first_probability"]) for job in jobs] == [
+        (1.0, None if rate == 1.0 else 0.0)
+    ]
+
+
+def test_sessions_of_two_tenants_are_scored_apart_wherever_their_names_have_slashes(serve):
+    api = serve_tenants(serve)
+    project = project_of(api, headers=ADMIN)
+    rule = add_rule(api, project, contains(scope="session"), headers=ADMIN)["id"]
+    sessions = {"red": "blue/one", "red/blue": "one", "red%2Fblue": "one"}
+    for tenant, session in sessions.items():
+        export(api, span(**{"session.id": session}), headers=make_key(api, tenant))
+        wait_until_matched(api)
+
+    jobs = read_jobs(api)
+
+    assert sorted(job["tenant_id"] for job in jobs) == sorted(sessions)
+    assert len(targets(jobs, rule)) == len(sessions)

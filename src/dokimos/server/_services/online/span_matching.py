@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Row
 
@@ -17,9 +17,11 @@ from dokimos.server._services.online.matched_spans import (
 )
 from dokimos.server._services.online.rule_sampling import is_sampled
 from dokimos.server._services.online.session_chances import PassedSession, note_passed
-from dokimos.server._services.online.trace_jobs import SESSION, NewEvalJob, StoredJobs, insert_jobs
+from dokimos.server._services.online.session_targets import find_stored_name, name_session
+from dokimos.server._services.online.trace_jobs import NewEvalJob, StoredJobs, insert_jobs
 from dokimos.server._services.traces.span_pages import batch_traces
 
+T = TypeVar("T", NewEvalJob, PassedSession)
 _Spans: TypeAlias = Mapping[tuple[str, str], StoredSpan]
 """By the ids of their traces' rows and their own."""
 
@@ -41,9 +43,13 @@ def store_matches(connection: Connection, matches: Iterable[TraceMatches]) -> St
     """Store what rules make of traces, one after the other."""
     stored = StoredJobs()
     for each in matches:
-        stored += insert_jobs(connection, each.jobs)
-        note_passed(connection, each.passed)
+        stored += insert_jobs(connection, [_rename(connection, job, each.trace) for job in each.jobs])
+        note_passed(connection, [_rename(connection, session, each.trace) for session in each.passed])
     return stored
+
+
+def _rename(connection: Connection, made: T, trace: Row[Any]) -> T:
+    return replace(made, target=find_stored_name(connection, made.rule_id, made.target, trace))
 
 
 def match_traces(
@@ -174,7 +180,7 @@ class _Matching:
             if rule.scope == "session":
                 if self.trace.session_id is None:
                     continue
-                target = f"{SESSION}{self.trace.tenant_key}/{self.trace.session_id}"
+                target = name_session(rule, self.trace)
             assert self._root is not None
             self._sample(rule, span, self._root, target)
         jobs = tuple(self._jobs.values())
