@@ -72,8 +72,25 @@ def test_a_search_has_the_words_of_its_text(text):
 
 
 @given(text=st.one_of(st.text(alphabet=LETTERS), st.text()))
+@example("\u094d\u200c\u093c")
+@example("\u094d\u034f\u093c")
 def test_words_are_folded_once(text):
     words = separate_words(text)
     assert separate_words(words) == words
     assert "  " not in words
     assert words == words.strip()
+
+
+def test_a_letter_has_no_more_marks_than_can_be_ordered_at_once():
+    in_wrong_order = "\u094d\u093c"
+    assert len(fold_text("क" + in_wrong_order * 15)) == 31
+    assert fold_text("क" + in_wrong_order * 1000) == fold_text("क" + in_wrong_order * 15)
+    assert fold_text("🤖क" + in_wrong_order * 1000 + "🤖") == fold_text("🤖क" + in_wrong_order * 15 + "🤖")
+    between = "\u094d\u200c\u093c\u200c"
+    assert len(fold_text("क" + between * 1000)) == 31
+    assert separate_words("a" + "\u0301\u0323" * 1000 + "b") == "ạb"
+
+
+def test_signs_that_are_no_marks_are_all_kept():
+    text = "e\u0301" + "👍" * 100 + "。" * 100
+    assert fold_text(text) == "é" + text[2:]

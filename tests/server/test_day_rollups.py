@@ -253,7 +253,9 @@ async def test_a_store_of_the_version_before_is_added_up_after_its_upgrade(clock
         hours = await read(server, project, clock)
 
         def go_back(connection):
-            connection.exec_driver_sql("DROP TABLE trace_rollups")
+            for table in ("trace_eval_chances", "trace_rollups"):
+                connection.exec_driver_sql(f"DROP TABLE {table}")
+            connection.exec_driver_sql("ALTER TABLE trace_eval_jobs DROP COLUMN first_probability")
             return connection.exec_driver_sql(
                 "UPDATE trace_alembic_version SET version_num = '0002'"
             ).rowcount

@@ -52,10 +52,10 @@ def test_a_text_without_spaces_is_found_by_its_beginning(api, send_earlier):
 
 
 @pytest.mark.parametrize(
-    "searched", ["हिन्दी", "हिन्", "भाषा हिन्दी", "ที่นี่", "ที่", "12e4567ab", "7e1", "οδος", "café he"]
+    "searched", ["हिन्दी", "हिन्", "भाषा हिन्दी", "ที่นี่", "ที่", "12e4567ab", "7e1", "οδος", "café he", "مُحَمَّد"]
 )
 def test_words_with_signs_are_found_whenever_they_were_stored(api, send_earlier, searched):
-    text = "मेरी हिन्दी भाषा ที่นี่ οδος café hex 12e4567ab 7e1f2a3b"
+    text = "मेरी हिन्दी भाषा ที่นี่ οδος café hex 12e4567ab 7e1f2a3b مُحَمَّد"
     send_earlier(span(1, start=NOW, input=text))
     send(api, span(2, start=NOW, input=text))
 

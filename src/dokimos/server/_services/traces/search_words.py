@@ -15,6 +15,11 @@ from typing import Final, NamedTuple
 
 MAX_WORD: Final = 500
 """Characters of a word that count: PostgreSQL takes no more than 2,046 bytes."""
+_MAX_MARKS: Final = 30
+"""Marks of a letter that count, as in the Stream-Safe Text Format of Unicode (UAX 15): to put them in their
+order takes a time that grows with the square of their number."""
+_MANY_SIGNS: Final = re.compile(rf"[^\w\x00-\x7f]{{{_MAX_MARKS + 1},}}")
+"""What has all marks that are too many, and few texts have."""
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _OPTIONAL_MARKS: Final = (
     "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\ufe20-\ufe2f"  # accents
@@ -83,8 +88,27 @@ def _fold_letters(text: str) -> str:
     text = text.lower()
     if text.isascii():
         return text
-    text = _ACCENTS.sub("", unicodedata.normalize("NFC", text))
-    return _find_gaps().joiner.sub("", text) if "\u200c" in text or "\u200d" in text else text
+    text = _ACCENTS.sub("", _compose(text))
+    if "\u200c" in text or "\u200d" in text:
+        text = _find_gaps().joiner.sub("", text)
+    return _compose(text)  # again, since what is gone may have stood between marks that are in another order
+
+
+def _compose(text: str) -> str:
+    """Return a text with each letter as one character with its marks, which are in the order of Unicode."""
+    if unicodedata.is_normalized("NFC", text):
+        return text
+    return unicodedata.normalize("NFC", _MANY_SIGNS.sub(_limit_marks, text))
+
+
+def _limit_marks(signs: re.Match[str]) -> str:
+    """Return signs without the marks of a letter that are too many."""
+    kept, count = [], 0
+    for sign in signs[0]:
+        count = count + 1 if unicodedata.combining(sign) else 0
+        if count <= _MAX_MARKS:
+            kept.append(sign)
+    return "".join(kept)
 
 
 def _leave_out_marks(text: str) -> str:

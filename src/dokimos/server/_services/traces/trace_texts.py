@@ -22,6 +22,7 @@ from dokimos.server._services.traces.request_pace import NO_PAUSES, RequestPace
 from dokimos.server._services.traces.row_ranges import RowRange, add_ranges, create_range_table
 from dokimos.server._services.traces.search_words import (
     MAX_WORD,
+    fold_text,
     is_plain,
     make_plain,
     separate_words,
@@ -185,8 +186,8 @@ def match_expression(words: Sequence[str], attributes: Sequence[int] = ()) -> st
 
 def match_old_expression(words: Sequence[str], attributes: Sequence[int] = ()) -> str:
     """Return such a query for an index that an earlier version began, where vowel signs end words."""
-    parts = [part for word in words for part in split_old_parts(word)]
-    written = [_write_alternatives(each) for each in find_old_terms(parts)]
+    last = len(words) - 1
+    written = [_write_old_word(word, is_last=number == last) for number, word in enumerate(words)]
     marks = (_OLD_MARK, _MARK)  # it may be the index of the day on which the server was updated
     for number in attributes:
         either = " OR ".join([f'"{attribute_word(number, mark)}"' for mark in marks])
@@ -196,6 +197,16 @@ def match_old_expression(words: Sequence[str], attributes: Sequence[int] = ()) -
 
 def _write_term(term: Term) -> str:
     return f'"{term.word}"{"*" if term.is_begun else ""}'
+
+
+def _write_old_word(word: str, *, is_last: bool) -> str:
+    """Return a query for a word: in parts, and without optional marks, as spans after the update have it."""
+    forms = dict.fromkeys(tuple(split_old_parts(form)) for form in (word, fold_text(word)))
+    queries = [
+        " AND ".join([_write_alternatives(each) for each in find_old_terms(parts, is_last=is_last)])
+        for parts in forms
+    ]
+    return queries[0] if len(queries) == 1 else f"({' OR '.join([f'({each})' for each in queries])})"
 
 
 def _write_alternatives(alternatives: Alternatives) -> str:

@@ -67,16 +67,20 @@ def find_terms(words: Sequence[str]) -> list[Term]:
     return list(dict.fromkeys(terms))
 
 
-def find_old_terms(words: Sequence[str]) -> list[Alternatives]:
-    """Return what an index that an earlier version began is searched for, for each of some words.
+def find_old_terms(parts: Sequence[str], *, is_last: bool) -> list[Alternatives]:
+    """Return what an index that an earlier version began is searched for, for each part of a word.
 
     It may have whole passages, which only their beginnings find.
+
+    Args:
+        parts: As `split_old_parts` returns them.
+        is_last: Whether the word is the last one, which may be begun.
     """
     terms: list[Alternatives] = []
-    for number, word in enumerate(words):
-        is_last = number == len(words) - 1
-        whole = [Term(word, is_last)]
-        terms.append([_find_parts(word, is_last), whole] if has_unspaced_letters(word) else [whole])
+    for number, part in enumerate(parts, 1):
+        is_begun = is_last and number == len(parts)
+        whole = [Term(part, is_begun)]
+        terms.append([_find_parts(part, is_begun), whole] if has_unspaced_letters(part) else [whole])
     return terms
 
 
