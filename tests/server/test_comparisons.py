@@ -31,9 +31,10 @@ from dokimos import Evaluator, Example, Score, evaluate
 from dokimos.comparison._snapshot import Snapshot
 from dokimos.gate import GateConfig, RegressionGate
 from dokimos.server._db.tables import COMPARISON_CASES, COMPARISONS
-from dokimos.server._services.comparisons.comparison_jobs import ComparisonOutcome
+from dokimos.server._services.comparisons.comparison_jobs import ComparisonJob, ComparisonOutcome
 from dokimos.server._services.errors import NotFoundError
 from dokimos.server._workers import comparison_process
+from dokimos.server._workers.comparison_process import write_frame
 
 KEY = {"Authorization": "Bearer admin-key"}
 
@@ -137,44 +138,47 @@ def test_what_a_run_was_before_is_not_kept(api):
     assert count(api, COMPARISONS) == 1
 
 
-def kill_while_comparing(api, run, times):
-    """The answer of the gate, where the process that compares is killed so many times while it does."""
-    process = process_of(api)
-    os.kill(process.pid, signal.SIGSTOP)
+def kill_while_comparing(api, monkeypatch, run, times):
+    """The answer of the gate, where the process that compares is killed so many times once it has the job."""
     killed = []
-    with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(gate, api, run, alpha=0.01)
-        while process._waiting == 0:
-            os.sched_yield()
-        while len(killed) < times:
-            pid = process.pid
-            if pid is None or pid in killed:
-                os.sched_yield()
-                continue
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-        return asked.result(), killed
+
+    def send_and_kill(stream, value):
+        process = process_of(api)._process
+        kills = isinstance(value, ComparisonJob) and len(killed) < times
+        if (
+            kills
+        ):  # stopped before it has the job, which it may otherwise have answered by the time it is killed
+            process.send_signal(signal.SIGSTOP)
+        write_frame(stream, value)
+        if kills:
+            process.kill()
+            killed.append(process.pid)
+
+    monkeypatch.setattr(comparison_process, "write_frame", send_and_kill)
+    return gate(api, run, alpha=0.01), killed
 
 
-def test_a_process_that_is_killed_is_started_again_for_the_same_pair(api, caplog):
+def test_a_process_that_is_killed_is_started_again_for_the_same_pair(api, monkeypatch, caplog):
     run_of(api, items_of([1.0] * 10))
     now = run_of(api, items_of([1.0] * 10))
     wait_for_verdicts(api)
 
-    answer, killed = kill_while_comparing(api, now, times=1)
+    answer, killed = kill_while_comparing(api, monkeypatch, now, times=1)
 
     assert answer.json()["status"] == "PASS"
+    assert len(killed) == 1
     assert process_of(api).pid not in killed
     assert sum("process that compares runs ended (-9)" in text for text in caplog.messages) == 1
 
 
-def test_a_pair_whose_process_is_killed_twice_is_an_error_and_the_next_request_is_answered(api, caplog):
+def test_a_pair_whose_process_is_killed_twice_is_an_error_and_the_next_request_is_answered(api, monkeypatch):
     run_of(api, items_of([1.0] * 10))
     now = run_of(api, items_of([1.0] * 10))
     wait_for_verdicts(api)
 
-    answer, _ = kill_while_comparing(api, now, times=2)
+    answer, killed = kill_while_comparing(api, monkeypatch, now, times=2)
 
+    assert len(killed) == 2
     assert answer.status_code == 503
     assert "was killed; ask for it again" in answer.json()["message"]
     assert int(answer.headers["Retry-After"]) > 0
