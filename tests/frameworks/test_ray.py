@@ -108,6 +108,14 @@ slow = Experiment(MANY, answer_slowly, [ExactMatch()])
 """
 
 
+@pytest.fixture(autouse=True)
+def _handler_of_sigterm():
+    """Ray sets its own wherever a program connects, which would count as left behind by the test."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
 @pytest.fixture(scope="module")
 def shared_folder(tmp_path_factory):
     """Where tasks leave traces, whatever folder a node has given them."""
