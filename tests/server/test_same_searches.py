@@ -128,7 +128,7 @@ def may_occur(searched, words, *, is_last):
 def expect(kind, text, searched):
     """Whether a search has to find a text; None where it may."""
     words = split_slowly(text, kind)
-    # A sign alone is no word to search for.
+    # A sign alone is not searched for.
     wanted = [each for each in split_slowly(searched, kind) if any(map(str.isalnum, "".join(each)))]
     found = [occurs(each, words, is_last=each is wanted[-1]) for each in wanted]
     if all(found):

@@ -172,7 +172,7 @@ def _write_text(text: str) -> str:
 
 
 def is_old_index(connection: Connection, day: int) -> bool | None:
-    """Return whether an earlier version began the index of a day on SQLite, None where there is none."""
+    """Return whether an earlier version began the index of a day on SQLite; None if it has no index."""
     query = text("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = :name")
     created = connection.execute(query, {"name": text_table(day)}).scalar()
     return None if created is None else _TOKENIZER not in created
